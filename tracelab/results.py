@@ -304,7 +304,7 @@ class ResultNotice(msgspec.Struct, frozen=True):
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """The whole result document."""
 
-    schema: Literal["tracelab.findings/1"] = SCHEMA
+    schema: Literal["tracelab.findings/1"] = "tracelab.findings/1"
     tool: Tool
     run: RunInfo
     verdict: str

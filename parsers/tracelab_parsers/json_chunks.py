@@ -1,0 +1,324 @@
+"""Streams the elements of one array of a large JSON document in bounded memory, exactly.
+
+The text is cut into chunks where `}` and `,` and `{` follow each other. Whether such a place is a cut between two
+elements, and not inside a string or a nested list, is proven by decoding: starting from a cut, `[` + chunk + `]` is
+valid JSON if and only if the chunk ends between two elements. Only where the guess fails is the text scanned.
+
+Damage is told apart by the decoder too: a text that could go on validly is incomplete (a torn file), one that could
+not is broken at a known byte (one bad element, which is repaired or dropped).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Generic, Literal, Protocol, TypeVar
+
+import msgspec
+import numpy as np
+
+from tracelab_parsers.json_repair import balanced_end, next_starts, repair
+from tracelab_parsers.json_window import Window
+
+__all__ = ["Chunk", "ElementReader", "Limits", "Report"]
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+Report = Callable[[str, int], None]
+"""Takes a notice code and the offset in the uncompressed file."""
+
+_CUT = re.compile(rb"\}\s*,\s*(?=\{)")
+_BYTE = re.compile(r"\(byte (\d+)\)")
+_SPACE = b" \t\r\n"
+_RAW = msgspec.json.Decoder(list[msgspec.Raw])
+_REPAIR_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of memory, in bytes: text decoded at once, one element, one value beside the array."""
+
+    chunk: int = 8 << 20
+    element: int = 64 << 20
+    value: int = 8 << 20
+
+
+class Decoder(Protocol[T_co]):
+    """What turns a JSON array into a list of elements."""
+
+    def decode(self, buf: bytes, /) -> list[T_co]:
+        """The elements; raises `msgspec.DecodeError` where the text is no such array."""
+
+
+@dataclass(frozen=True)
+class Chunk(Generic[T]):
+    """Elements in a row. `text` is the JSON array that they were decoded from, empty where one by one; `offset` is where they begin."""
+
+    elements: list[T]
+    text: bytes
+    offset: int
+
+
+@dataclass(frozen=True)
+class _Verdict:
+    state: Literal["closed", "clean", "broken", "deep"]
+    at: int = 0
+
+
+@dataclass
+class ElementReader(Generic[T]):
+    """Reads array elements from `window`, which stands after the `[`, to the closing `]`.
+
+    `decoder` decodes a JSON array of elements and may be exchanged between two chunks; `convert` makes an element from
+    a plain Python value where the decoder refuses its text.
+    """
+
+    window: Window
+    decoder: Decoder[T]
+    convert: Callable[[object], T]
+    report: Report
+    limits: Limits = field(default_factory=Limits)
+    closed: bool = False
+    torn: bool = False
+    _size: int = 0
+
+    def __iter__(self) -> Iterator[Chunk[T]]:
+        self._size = self.limits.chunk
+        while not (self.closed or self.torn):
+            if self._at_end():
+                break
+            yield from self._step()
+            self._size = min(self._size * 4, self.limits.chunk) if self._size < self.limits.chunk else self._size
+
+    def _at_end(self) -> bool:
+        c = self.window.peek()
+        if c == b"]":
+            self.window.advance(1)
+            self.closed = True
+        elif not c:
+            self._tear()
+        return self.closed or self.torn
+
+    def _tear(self) -> None:
+        self.torn = True
+        self.report("truncated", self.window.offset)
+
+    def _step(self) -> Iterator[Chunk[T]]:
+        window = self.window
+        piece, last = window.piece(self._size)
+        chunk = self._last(piece) if last else self._guess(piece)
+        if chunk is not None:
+            yield chunk
+            return
+        verdict = _probe(piece)
+        if verdict.state == "closed":
+            yield from self._emit(piece[: verdict.at])
+            window.advance(verdict.at + 1)
+            self.closed = True
+        elif verdict.state == "broken":
+            yield from self._around(piece[: verdict.at])
+        else:
+            yield from self._clean(piece, last)
+
+    def _guess(self, piece: bytes) -> Chunk[T] | None:
+        """The elements up to the last place that looks like a cut, if it is one."""
+        high = len(piece)
+        for _ in range(3):
+            found = _last_cut(piece, high)
+            if found is None:
+                return None
+            end, after = found
+            chunk = self._decode(piece[:end])
+            if chunk is not None:
+                self.window.advance(after)
+                return chunk
+            high = end - 1
+        return None
+
+    def _last(self, piece: bytes) -> Chunk[T] | None:
+        """All elements, if the last `]` of the file closes the array."""
+        end = piece.rfind(b"]")
+        chunk = self._decode(piece[:end]) if end >= 0 else None
+        if chunk is not None:
+            self.window.advance(end + 1)
+            self.closed = True
+        return chunk
+
+    def _decode(self, body: bytes) -> Chunk[T] | None:
+        text = b"[%b]" % body
+        try:
+            return Chunk(self.decoder.decode(text), text, self.window.offset)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            return None
+
+    def _emit(self, body: bytes) -> Iterator[Chunk[T]]:
+        """The elements of `body`, which holds whole ones; one by one where they do not decode together."""
+        if not body.strip(_SPACE):
+            return
+        chunk = self._decode(body)
+        if chunk is not None:
+            yield chunk
+            return
+        elements: list[T] = []
+        start = self.window.offset
+        begin = 0
+        for end in (*_commas(body), len(body)):
+            elements.extend(self._single(body[begin:end], start + begin))
+            begin = end + 1
+        yield Chunk(elements, b"", start)
+
+    def _single(self, text: bytes, offset: int) -> list[T]:
+        try:
+            return self.decoder.decode(b"[%b]" % text)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            repaired = repair(text)
+        if repaired is None:
+            self.report("bad-event", offset)
+            return []
+        for code in repaired.codes:
+            self.report(code, offset)
+        return [self.convert(repaired.value)]
+
+    def _clean(self, piece: bytes, last: bool) -> Iterator[Chunk[T]]:
+        """`piece` is valid as far as it goes but does not close the array."""
+        commas = _commas(piece)
+        if len(commas):
+            end = int(commas[-1])
+            yield from self._emit(piece[:end])
+            self.window.advance(end + 1)
+        elif last:
+            end = balanced_end(piece, 0, len(piece))
+            if end >= 0 and not piece[end:].strip(_SPACE):
+                yield from self._emit(piece[:end])
+                self.window.advance(end)
+            self._tear()
+        elif self._size < self.limits.element:
+            self._size *= 2
+            self.limits = Limits(max(self.limits.chunk, self._size), self.limits.element, self.limits.value)
+        else:
+            self.report("oversized-event", self.window.offset)
+            self.window.skip_value()
+            self._past_comma()
+
+    def _around(self, prefix: bytes) -> Iterator[Chunk[T]]:
+        """`prefix` is valid but what follows breaks it: gives the elements before, or deals with the bad one."""
+        self._size = min(self.limits.chunk, 64 << 10)
+        commas = _commas(prefix)
+        if len(commas):
+            end = int(commas[-1])
+            yield from self._emit(prefix[:end])
+            self.window.advance(end + 1)
+            return
+        offset = self.window.offset
+        data, last = self.window.piece(_REPAIR_BYTES)
+        start = len(data) - len(data.lstrip(_SPACE))
+        if data[start : start + 1] in (b",", b"]"):
+            self.report("bad-event", offset)
+            self.window.advance(start + 1)
+            return
+        for end, codes, value in _readings(data, start):
+            for code in codes:
+                self.report(code, offset + start)
+            self.window.advance(end)
+            self._past_comma()
+            yield Chunk([self.convert(value)], b"", offset + start)
+            return
+        self.report("bad-event", offset + start)
+        self._drop(data, start, last)
+
+    def _drop(self, data: bytes, start: int, last: bool) -> None:
+        """Skips to where the next whole element begins."""
+        starts = next_starts(data, start, len(data))
+        for end, after in starts:
+            if data[end:after].strip(_SPACE) == b"" or _reads(data, after):
+                self.window.advance(after)
+                return
+        if starts:
+            self.window.advance(starts[0][1])
+        elif last:
+            self.torn = True
+            self.report("truncated", self.window.offset + start)
+        else:
+            self.window.advance(len(data) - 256)
+
+    def _past_comma(self) -> None:
+        if self.window.peek() == b",":
+            self.window.advance(1)
+
+
+def _last_cut(piece: bytes, high: int) -> tuple[int, int] | None:
+    at = piece.rfind(b"}", 0, high)
+    for _ in range(10_000):
+        if at < 0:
+            return None
+        m = _CUT.match(piece, at)
+        if m is not None:
+            return at + 1, m.end()
+        at = piece.rfind(b"}", 0, at)
+    return None
+
+
+def _probe(piece: bytes) -> _Verdict:
+    """How `piece`, which starts at an element, goes on: positions are in `piece`."""
+    try:
+        _RAW.decode(b"[" + piece)
+        return _Verdict("closed", piece.rfind(b"]"))
+    except RecursionError:
+        return _Verdict("deep")
+    except msgspec.DecodeError as e:
+        message = str(e)
+    m = _BYTE.search(message)
+    if m is None:
+        return _Verdict("clean")
+    at = int(m.group(1)) - 1
+    if "trailing characters" in message:
+        return _Verdict("closed", piece.rfind(b"]", 0, at))
+    # A number cut in its middle (`-`, `1.`, `1e`) reads like a broken one.
+    return _Verdict("clean") if at >= len(piece) - 3 else _Verdict("broken", at)
+
+
+_STRUCTURE = np.zeros(256, np.bool_)
+_STRUCTURE[list(b",[]{}")] = True
+_STEP = np.zeros(256, np.int8)
+_STEP[list(b"[{")] = 1
+_STEP[list(b"]}")] = -1
+
+
+def _commas(piece: bytes) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Positions of the commas between elements: at depth 0 and outside strings. `piece` starts at an element."""
+    a = np.frombuffer(piece, np.uint8)
+    quotes = np.flatnonzero(a == ord('"'))
+    suspects = quotes[(quotes > 0) & (a[np.maximum(quotes - 1, 0)] == ord("\\"))]
+    escaped = [q for q in suspects.tolist() if _backslashes(piece, q) % 2]
+    if escaped:
+        quotes = np.setdiff1d(quotes, np.array(escaped, np.int64), assume_unique=True)
+    marks = np.flatnonzero(_STRUCTURE[a])
+    marks = marks[(np.searchsorted(quotes, marks) & 1) == 0]
+    depth = np.cumsum(_STEP[a[marks]], dtype=np.int64)
+    return np.asarray(marks[(a[marks] == ord(",")) & (depth == 0)], np.int64)
+
+
+def _backslashes(piece: bytes, quote: int) -> int:
+    at = quote
+    while at > 0 and piece[at - 1] == ord("\\"):
+        at -= 1
+    return quote - at
+
+
+def _readings(data: bytes, start: int) -> Iterator[tuple[int, tuple[str, ...], object]]:
+    """Readings of the broken object at `start`, the most certain first: its end, what was repaired, its value."""
+    ends = [balanced_end(data, start, len(data)), *(end for end, _ in next_starts(data, start, len(data))[:4])]
+    for end in dict.fromkeys(e for e in ends if e > start):
+        repaired = repair(data[start:end])
+        if repaired is not None and isinstance(repaired.value, dict):
+            yield end, repaired.codes, repaired.value
+
+
+def _reads(data: bytes, start: int) -> bool:
+    """Whether a valid object stands at `start`."""
+    end = balanced_end(data, start, len(data))
+    try:
+        return end > start and isinstance(msgspec.json.decode(data[start:end]), dict)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return False

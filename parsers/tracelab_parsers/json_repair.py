@@ -1,0 +1,118 @@
+"""What can still be read of one JSON value that breaks the rules of JSON, and where the next one begins.
+
+Profilers write `inf`, raw backslashes, control characters and broken UTF-8 now and then. One bad value must not cost
+the file; what cannot be read for certain is given up.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Repaired", "balanced_end", "next_starts", "repair"]
+
+MAX_DIGITS = 400
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.S)
+_BARE = re.compile(r'("(?:[^"\\]|\\.)*")|-?\b(?:nan|inf|infinity)\b', re.S | re.I)
+_ESCAPE = re.compile(r'\\(u[0-9a-fA-F]{4}|["\\/bfnrt])|\\')
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_NEXT = re.compile(rb'\}\s*(?:,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|s|bp|args)"\s*:)|(?=\]\s*(?:,\s*"|\}\s*$)))')
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """A value read from broken text, and what was done for it: notice codes."""
+
+    value: Any
+    codes: tuple[str, ...]
+
+
+def balanced_end(data: bytes, start: int, stop: int) -> int:
+    """Position after the brackets that open at `start` close again, counting no bracket inside strings; -1 if they do not before `stop`."""
+    depth = 0
+    for m in _TOKEN.finditer(data, start, stop):
+        c = m.group()
+        if c in (b"{", b"["):
+            depth += 1
+        elif c in (b"}", b"]"):
+            depth -= 1
+        if depth <= 0:
+            return m.end()
+    return -1
+
+
+def next_starts(data: bytes, start: int, stop: int) -> list[tuple[int, int]]:
+    """Where an object of a trace seems to end and what follows begins, up to 64 times: (end of the one, start of the next or of `]`)."""
+    found = []
+    for m in _NEXT.finditer(data, start, stop):
+        found.append((m.start() + 1, m.end()))
+        if len(found) == 64:
+            break
+    return found
+
+
+def _no_constant(_: str) -> None:
+    return None
+
+
+def _integer(text: str) -> int | float:
+    return int(text) if len(text) <= MAX_DIGITS else float("inf")
+
+
+def _load(text: str) -> Any:
+    """JSON with control characters and NaN allowed; numbers with a fraction stay text, exact to the last digit."""
+    return json.loads(text, strict=False, parse_constant=_no_constant, parse_int=_integer, parse_float=str)
+
+
+def _quiet(m: re.Match[str]) -> str:
+    return m.group(1) or "null"
+
+
+def _double_stray(m: re.Match[str]) -> str:
+    return m.group() if m.group(1) else "\\\\"
+
+
+def _scrub(value: Any) -> Any:
+    """`value` with half surrogate pairs, which no UTF-8 can hold, replaced."""
+    if isinstance(value, str):
+        return _SURROGATE.sub("\ufffd", value)
+    if isinstance(value, dict):
+        return {_scrub(k): _scrub(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_scrub(v) for v in value]
+    return value
+
+
+def _attempts(text: str) -> list[tuple[str, str]]:
+    quiet = _BARE.sub(_quiet, text)
+    escaped = _ESCAPE.sub(_double_stray, text)
+    return [(text, ""), (quiet, "non-finite-number"), (escaped, "bad-escape"), (_BARE.sub(_quiet, escaped), "bad-escape")]
+
+
+def repair(data: bytes) -> Repaired | None:
+    """The value that `data` holds, read with tolerance; None where it cannot be told for certain.
+
+    Codes: invalid-utf8 (bytes replaced), control-character, non-finite-number (NaN and infinities became null),
+    bad-escape (stray backslashes doubled).
+    """
+    codes = []
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        text = data.decode("utf-8", "replace")
+        codes.append("invalid-utf8")
+    for candidate, code in _attempts(text):
+        try:
+            value = _scrub(_load(candidate))
+        except (ValueError, RecursionError):
+            continue
+        if re.search(r'\b(?:NaN|Infinity)\b', candidate):
+            codes.append("non-finite-number")
+        if code:
+            codes.append(code)
+        if not codes and re.search(r"[\x00-\x1f]", text):
+            codes.append("control-character")
+        return Repaired(value, tuple(dict.fromkeys(codes)))
+    return None

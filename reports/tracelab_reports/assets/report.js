@@ -1,0 +1,79 @@
+(() => {
+  "use strict"
+  const root = document.documentElement
+  const dark = matchMedia("(prefers-color-scheme: dark)")
+  const isDark = () => (root.dataset.theme || (dark.matches ? "dark" : "light")) === "dark"
+  const say = (text) => {
+    const line = document.getElementById("said")
+    line.textContent = text
+    clearTimeout(say.timer)
+    say.timer = setTimeout(() => { line.textContent = "" }, 4000)
+  }
+
+  // Charts take their colours from the style sheet when they are painted.
+  let views = []
+  const repaint = () => {
+    root.dataset.charts = isDark() ? "dark" : "light"
+    for (const view of views) view.invalidate_render ? view.invalidate_render() : view.model.change.emit()
+  }
+  const draw = async () => {
+    const data = document.getElementById("charts")
+    if (!data || typeof Bokeh === "undefined") return
+    Bokeh.set_log_level("warn")
+    const roots = {}
+    for (const place of document.querySelectorAll(".chart[data-root]")) roots[place.dataset.root] = place
+    const items = [{docid: "charts", roots, root_ids: Object.keys(roots)}]
+    root.dataset.charts = isDark() ? "dark" : "light"
+    const found = await Bokeh.embed.embed_items(JSON.parse(data.textContent), items)
+    views = found.flatMap((manager) => [...manager])
+    root.dataset.drawn = String(views.length)
+  }
+
+  document.getElementById("theme").addEventListener("click", () => {
+    root.dataset.theme = isDark() ? "light" : "dark"
+    try { localStorage.setItem("tracelab-theme", root.dataset.theme) } catch { /* storage is off for this page */ }
+    repaint()
+  })
+  dark.addEventListener("change", repaint)
+
+  const copyLink = async (anchor) => {
+    location.hash = anchor
+    try {
+      await navigator.clipboard.writeText(location.href)
+      say("Link copied.")
+    } catch {
+      say("The link is in the address bar.")
+    }
+  }
+  const saveCsv = async (button) => {
+    const bytes = Uint8Array.from(atob(button.dataset.csv), (c) => c.charCodeAt(0))
+    const text = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))
+    const blob = new Blob([await new Response(text).arrayBuffer()], {type: "text/csv;charset=utf-8"})
+    const link = document.createElement("a")
+    link.href = URL.createObjectURL(blob)
+    link.download = button.dataset.name
+    link.click()
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000)
+    say(`Saved ${link.download}.`)
+  }
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("button")
+    if (button?.dataset.anchor) copyLink(button.dataset.anchor)
+    if (button?.dataset.csv) saveCsv(button).catch((error) => say(`The CSV could not be made: ${error.message}`))
+  })
+
+  // A link into a closed table opens it; on paper all tables are open.
+  const openAround = () => {
+    const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)))
+    for (let node = target; node; node = node.parentElement) if (node.tagName === "DETAILS") node.open = true
+  }
+  addEventListener("hashchange", openAround)
+  openAround()
+  let closed = []
+  addEventListener("beforeprint", () => {
+    closed = [...document.querySelectorAll("details:not([open])")]
+    for (const d of closed) d.open = true
+  })
+  addEventListener("afterprint", () => { for (const d of closed) d.open = false })
+  draw()
+})()

@@ -1,0 +1,103 @@
+"""What a report says about the job as a whole, as sentences: cost, and how far the result can be trusted."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tracelab.results import Clock, Finding, RunResult
+from tracelab.units import NS_PER_S, format_duration, format_share
+from tracelab_reports.words import gpu_hours_text, plural, ranks_text, seconds_text
+
+__all__ = ["clock_text", "cost_text", "job_text", "limits", "offset_text", "severity_counts", "share_text", "worst_uncertainty_ns"]
+
+
+def _span_s(result: RunResult) -> float | None:
+    run = result.run
+    if run.start_ns is None or run.end_ns is None or run.end_ns <= run.start_ns:
+        return None
+    return (run.end_ns - run.start_ns) / NS_PER_S
+
+
+def share_text(result: RunResult, finding: Finding) -> str:
+    """The lost time as a share of the analysed time: `7.9 % of the analysed time`, or nothing where that is unknown."""
+    span = _span_s(result)
+    return f"{format_share(finding.lost_s / span)} of the analysed time" if span and finding.lost_s > 0 else ""
+
+
+def job_text(result: RunResult) -> str:
+    """The job in one line: ranks, hosts, steps, median step, analysed time."""
+    run = result.run
+    hosts = {r.host for r in run.ranks}
+    parts = [f"{plural(len(run.ranks), 'rank')} on {plural(len(hosts), 'host')}", plural(run.steps, "step")]
+    if run.step_time_s:
+        parts.append(f"median step {seconds_text(run.step_time_s.median)}")
+    span = _span_s(result)
+    if span:
+        parts.append(f"{seconds_text(span)} analysed")
+    return ", ".join(parts)
+
+
+def cost_text(result: RunResult) -> str:
+    """What the largest cause costs. Savings of several causes are not added: each is the saving of that cause alone."""
+    costly = [f for f in result.findings if f.lost_s > 0]
+    if not costly:
+        return ""
+    top = max(costly, key=lambda f: f.lost_s)
+    share = share_text(result, top)
+    return f"The costliest cause lost {seconds_text(top.lost_s)}{f', {share}' if share else ''}, {gpu_hours_text(top.lost_gpu_hours)}."
+
+
+def severity_counts(result: RunResult) -> dict[str, int]:
+    """Notices by severity, error first."""
+    counts = Counter(n.severity for n in result.notices)
+    return {s: counts[s] for s in ("error", "warning", "info") if counts[s]}
+
+
+def worst_uncertainty_ns(result: RunResult) -> int | None:
+    """The largest uncertainty of a host's clock; None where one is unknown or there are no clocks."""
+    known = [c.uncertainty_ns for c in result.clocks]
+    return None if not known or any(u is None for u in known) else max(u for u in known if u is not None)
+
+
+def offset_text(ns: int) -> str:
+    """An offset with its sign."""
+    return f"{'+' if ns > 0 else '−' if ns < 0 else ''}{format_duration(abs(ns))}"
+
+
+def clock_text(clock: Clock) -> str:
+    """`+12.3 ms ± 4.00 µs`."""
+    bound = "± unknown" if clock.uncertainty_ns is None else f"± {format_duration(clock.uncertainty_ns)}"
+    return f"{offset_text(clock.offset_ns)} {bound}"
+
+
+def limits(result: RunResult) -> list[str]:
+    """Whatever makes the result weaker than it looks, most important first; empty where nothing does."""
+    run = result.run
+    out = []
+    if run.missing_ranks:
+        out.append(f"{len(run.missing_ranks):,} of {run.world_size or '?'} ranks are missing: {ranks_text(run.missing_ranks)}.")
+    elif run.world_size is None and run.ranks:
+        out.append("No file states how many ranks the job had: whether ranks are missing is unknown.")
+    if len(run.ranks) == 1:
+        out.append("Only one rank was seen: who waits for whom, and which rank is slower than its peers, cannot be answered.")
+    truncated = [c.rank for c in run.coverage if c.truncated]
+    if truncated:
+        out.append(f"Data are cut off for {ranks_text(truncated)}.")
+    orphans = sum(c.orphan_gpu_events for c in run.coverage)
+    if orphans:
+        out.append(f"{orphans:,} GPU events have no launch in the files: what caused them is unknown.")
+    broken = [a.id for a in result.analyses if a.status == "error"]
+    if broken:
+        out.append(f"{plural(len(broken), 'analysis', 'analyses')} failed: {', '.join(broken)}.")
+    partly = [a.id for a in result.analyses if a.status == "degraded"]
+    if partly:
+        out.append(f"Answered in part: {', '.join(partly)}.")
+    counts = severity_counts(result)
+    for severity, what in (("error", "a file or a rank was lost"), ("warning", "data were lost or are doubtful")):
+        if severity in counts:
+            out.append(f"{plural(counts[severity], severity)} while reading: {what}.")
+    grades = sorted({c.grade for c in result.clocks if c.grade in {"C", "D"}})
+    if grades:
+        weak = sorted({c.host for c in result.clocks if c.grade in {"C", "D"}})
+        out.append(f"The clocks of {plural(len(weak), 'host')} are known badly (grade {' and '.join(grades)}): the order of events across hosts is uncertain.")
+    return out

@@ -1,0 +1,251 @@
+"""Draws figures with HoloViews on Bokeh. The only module that imports either, and late: they take a second.
+
+Colours of text, axes and grid are left to the page's style sheet (Bokeh reads `--bk-…` variables), so that pictures
+follow the page's light or dark theme.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from tracelab_reports.figures import Bars, Figure, Heatmap, Line
+from tracelab_reports.words import clean, rank_label
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+__all__ = ["OKABE_ITO", "Drawing", "bokeh_js", "draw", "plain_label"]
+
+OKABE_ITO = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#999999", "#56b4e9", "#cc79a7", "#f0e442")
+"""Colours that people with any colour vision can tell apart (Okabe and Ito, 2008), in the order of use."""
+_MAX_CELLS = 1024
+_EXACT_CELLS = 65_536
+"""Up to this many cells a heatmap holds exact values; above, steps of 1/254 of its range (a quarter of the size)."""
+_FONT = "system-ui, sans-serif"
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Pictures ready for a page: the Bokeh documents, and per figure id the element id that its root is drawn into."""
+
+    docs_json: str
+    roots: Mapping[str, str]
+
+
+def plain_label(text: str) -> str:
+    """`text` as a label that Bokeh does not take for TeX (it would ask the network for MathJax)."""
+    return re.sub(r"(\$|\\)(?=[$(\[])", "\\1\u2060", clean(text))
+
+
+@cache
+def bokeh_js() -> str:
+    """BokehJS without its optional parts, for a script element."""
+    from bokeh.resources import Resources
+
+    return str(Resources(mode="inline", components=["bokeh"]).js_raw[0])
+
+
+def draw(figures: Sequence[Figure]) -> Drawing:
+    """All figures as one Bokeh document with ids that depend on nothing but the figures."""
+    from bokeh.document import Document
+
+    document = Document()
+    models = [_model(figure) for figure in figures]
+    for model in models:
+        document.add_root(model)
+    ids: dict[str, str] = {}
+    content = _renamed(document.to_json(deferred=False), ids)
+    text = json.dumps({"charts": content}, separators=(",", ":"), ensure_ascii=False)
+    return Drawing(text, {figure.id: ids[str(model.id)] for figure, model in zip(figures, models, strict=True)})
+
+
+def _renamed(node: Any, ids: dict[str, str]) -> Any:
+    """The document with its counted ids (`p1042`) replaced by their order of appearance."""
+    if isinstance(node, dict):
+        return {k: ids.setdefault(v, f"m{len(ids)}") if k == "id" and isinstance(v, str) else _renamed(v, ids) for k, v in node.items()}
+    if isinstance(node, list):
+        return [_renamed(v, ids) for v in node]
+    return node
+
+
+def _model(figure: Figure) -> Any:
+    import holoviews as hv
+    from holoviews.plotting.bokeh import BokehRenderer
+
+    hv.Store.set_current_backend("bokeh")
+    match figure:
+        case Bars():
+            element = _bars(figure)
+        case Line():
+            element = _line(figure)
+        case Heatmap():
+            element = _heatmap(figure)
+        case _:
+            raise TypeError(f"no drawing for figures of type {type(figure).__name__}")
+    return BokehRenderer.instance().get_plot(element).state
+
+
+def _finish(plot: Any, _element: Any) -> None:
+    """What every picture has in common; the rest is the style sheet's."""
+    figure = plot.state
+    figure.toolbar.logo = None
+    figure.toolbar.autohide = True
+    figure.background_fill_color = figure.border_fill_color = None
+    figure.outline_line_color = None
+    figure.min_border_right = 16
+    for axis in (*figure.xaxis, *figure.yaxis):
+        axis.axis_label_text_font_style = "normal"
+        axis.axis_label_text_font = axis.major_label_text_font = _FONT
+        axis.minor_tick_line_color = None
+    for legend in figure.legend:
+        legend.border_line_color = None
+        legend.background_fill_alpha = 0.0
+        legend.label_text_font = _FONT
+
+
+def _bars(figure: Bars) -> Any:
+    import holoviews as hv
+
+    names = _distinct([plain_label(c) for c in figure.categories])
+    rows = [(names[i], s.name, s.values[i] or 0.0) for s in figure.series for i in range(len(names))]
+    bars = hv.Bars(rows, kdims=["category", "part"], vdims=["value"])
+    return bars.opts(
+        hv.opts.Bars(
+            stacked=True,
+            invert_axes=True,
+            invert_yaxis=True,
+            color="part",
+            cmap=dict(zip([s.name for s in figure.series], OKABE_ITO, strict=False)),
+            line_width=0,
+            bar_width=0.78,
+            responsive=True,
+            height=figure.height,
+            xlabel="",
+            ylabel=f"{figure.value_label} [{figure.unit}]",
+            show_legend=True,
+            legend_position="top",
+            tools=["hover"],
+            default_tools=[],
+            hover_tooltips=[(figure.category_label, "@category"), ("part", "@part"), ("value", f"@value{{0.000}} {figure.unit}")],
+            toolbar=None,
+            show_grid=True,
+            hooks=[_finish],
+            backend="bokeh",
+        )
+    )
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    seen: dict[str, int] = {}
+    out = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        out.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return out
+
+
+def _line(figure: Line) -> Any:
+    import holoviews as hv
+    import numpy as np
+
+    y = np.array([np.nan if v is None else v for v in figure.y], dtype="float64")
+    curve = hv.Curve((np.array(figure.x), y), "x", "y")
+    dots = hv.Scatter((np.array(figure.x), y), "x", "y")
+    top = float(np.nanmax(y)) * 1.08 or 1.0
+    common = {"responsive": True, "height": figure.height, "hooks": [_finish], "backend": "bokeh", "ylim": (0, top), "show_grid": True}
+    curve = curve.opts(hv.opts.Curve(color=OKABE_ITO[0], line_width=1.5, xlabel=figure.x_label, ylabel=f"{figure.y_label} [{figure.unit}]", default_tools=["xbox_zoom", "reset"], **common))
+    dots = dots.opts(
+        hv.opts.Scatter(
+            color=OKABE_ITO[0],
+            size=5 if len(figure.x) <= 200 else 2,
+            tools=["hover"],
+            default_tools=["xbox_zoom", "reset"],
+            hover_tooltips=[(figure.x_label, "@x"), (figure.y_label, f"@y{{0.000}} {figure.unit}")],
+            **common,
+        )
+    )
+    return (curve * dots).opts(hv.opts.Overlay(**common))
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """Values in rows (y) and columns (x); each cell is the highest of `x_bin` × `y_bin` cells of the figure."""
+
+    values: npt.NDArray[np.float32]
+    x_first: int
+    y_first: int
+    x_bin: int
+    y_bin: int
+
+
+def _grid(figure: Heatmap) -> _Grid:
+    import numpy as np
+
+    x, y = np.array(figure.x, dtype="int64"), np.array(figure.y, dtype="int64")
+    values = np.array([np.nan if v is None else v for v in figure.values], dtype="float32")
+    x_first, y_first = int(x.min()), int(y.min())
+    x_bin, y_bin = (ceil((int(a.max()) - int(a.min()) + 1) / _MAX_CELLS) for a in (x, y))
+    cells = np.full(((int(y.max()) - y_first) // y_bin + 1, (int(x.max()) - x_first) // x_bin + 1), np.nan, dtype="float32")
+    np.fmax.at(cells, ((y - y_first) // y_bin, (x - x_first) // x_bin), values)
+    return _Grid(cells, x_first, y_first, x_bin, y_bin)
+
+
+def _heatmap(figure: Heatmap) -> Any:
+    import holoviews as hv
+    import numpy as np
+    from bokeh.models import LinearColorMapper
+    from bokeh.palettes import Cividis256
+
+    grid = _grid(figure)
+    high = float(np.nanmax(grid.values)) or 1.0
+    exact = grid.values.size <= _EXACT_CELLS
+    # Level 0 is a cell without a value.
+    image = grid.values if exact else np.nan_to_num(1 + np.clip(grid.values / high, 0, 1) * 254, nan=0.0).astype("uint8")
+    rows, cols = image.shape
+    bounds = (
+        grid.x_first - 0.5,
+        grid.y_first - 0.5,
+        grid.x_first - 0.5 + cols * grid.x_bin,
+        grid.y_first - 0.5 + rows * grid.y_bin,
+    )
+
+    def finish(plot: Any, element: Any) -> None:
+        _finish(plot, element)
+        mapper = plot.handles["glyph"].color_mapper
+        mapper.low, mapper.high = (0.0, high) if exact else (1, 255)
+        mapper.nan_color = mapper.low_color = "rgba(0, 0, 0, 0)"
+        bar = plot.handles["colorbar"]
+        bar.color_mapper = LinearColorMapper(palette=Cividis256, low=0.0, high=high)
+        bar.title = f"{figure.value_label} [{figure.unit}]"
+        bar.background_fill_color = bar.bar_line_color = bar.major_tick_line_color = None
+        bar.title_text_font_style = "normal"
+        bar.title_text_font = bar.major_label_text_font = _FONT
+        plot.state.yaxis[0].major_label_overrides = {r: rank_label(r) for r in range(grid.y_first, 0)}
+
+    value = f"@image{{0.000}} {figure.unit}" if exact else f"level @image of 255 (255 is {high:.3g} {figure.unit})"
+    # hv.Image puts the first row on top.
+    picture = hv.Image(np.flipud(image), bounds=bounds, kdims=["x", "y"], vdims=["value"])
+    return picture.opts(
+        hv.opts.Image(
+            cmap=list(Cividis256),
+            colorbar=True,
+            colorbar_position="bottom",
+            invert_yaxis=True,
+            responsive=True,
+            height=figure.height,
+            xlabel=figure.x_label,
+            ylabel=figure.y_label,
+            tools=["hover"],
+            default_tools=["box_zoom", "reset"],
+            hover_tooltips=[(figure.x_label, "$x{0}"), (figure.y_label, "$y{0}"), (figure.value_label, value)],
+            hooks=[finish],
+            backend="bokeh",
+        )
+    )

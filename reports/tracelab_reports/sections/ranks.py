@@ -1,0 +1,79 @@
+"""Pictures over ranks that several sections draw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tracelab.results import Section
+from tracelab.units import format_duration
+from tracelab_reports.figures import Bars, Heatmap, Series, columns, numbers, scale, scaled
+from tracelab_reports.words import rank_label
+
+__all__ = ["MAX_BARS", "rank_bars", "rank_step_heatmap"]
+
+MAX_BARS = 48
+"""Bars in one picture: more cannot be told apart; those that matter most are shown and the table has all."""
+
+
+def rank_bars(
+    section: Section, table: str, parts: Sequence[tuple[str, str]], *, figure_id: str, title: str, note: str, value_label: str, by: Sequence[str]
+) -> Bars | None:
+    """Stacked bars, one per rank: `parts` are (column in ns, name).
+
+    Of many ranks, the `MAX_BARS` with the largest sum of the columns `by` are shown, largest first.
+    """
+    found = columns(section, table, "rank", *(column for column, _ in parts))
+    if found is None:
+        return None
+    ranks: list[Any] = found[0]
+    values = {column: numbers(v) for (column, _), v in zip(parts, found[1:], strict=True)}
+    rows = [i for i, rank in enumerate(ranks) if isinstance(rank, int)]
+    weight = {i: sum(values[c][i] or 0.0 for c in by) for i in rows}
+    cut = len(rows) > MAX_BARS
+    shown = sorted(rows, key=lambda i: (-weight[i], ranks[i]))[:MAX_BARS] if cut else sorted(rows, key=lambda i: ranks[i])
+    if not shown:
+        return None
+    size, unit = scale([sum(values[c][i] or 0.0 for c in values) for i in shown])
+    names = " and ".join(name for column, name in parts if column in by)
+    many = f" Shown are the {MAX_BARS} of {len(rows):,} ranks with most {names}, the largest on top." if cut else ""
+    top = max(rows, key=lambda i: (weight[i], -ranks[i]))
+    return Bars(
+        id=figure_id,
+        title=title,
+        alt=f"Stacked bars of {len(shown)} ranks: {', '.join(name for _, name in parts)}. Rank {rank_label(ranks[top])} has most {names}: {format_duration(weight[top])}.",
+        table=table,
+        note=note + many,
+        categories=[f"rank {rank_label(ranks[i])}" for i in shown],
+        series=[Series(name, scaled([values[column][i] for i in shown], size)) for column, name in parts],
+        category_label="rank",
+        value_label=value_label,
+        unit=unit,
+    )
+
+
+def rank_step_heatmap(section: Section, table: str, column: str, *, figure_id: str, title: str, note: str, value_label: str) -> Heatmap | None:
+    """A cell per rank and step, coloured by a column in ns; None with one rank or one step, where a bar says as much."""
+    found = columns(section, table, "rank", "step", column)
+    if found is None:
+        return None
+    cells = [(s, r, v) for r, s, v in zip(found[0], found[1], numbers(found[2]), strict=True) if isinstance(r, int) and isinstance(s, int)]
+    known = [(v, r, s) for s, r, v in cells if v is not None]
+    if not known or len({r for _, r, _ in cells}) < 2 or len({s for s, _, _ in cells}) < 2:
+        return None
+    size, unit = scale([v for v, _, _ in known])
+    top, rank, step = max(known, key=lambda k: (k[0], -k[1], -k[2]))
+    return Heatmap(
+        id=figure_id,
+        title=title,
+        alt=f"Heatmap of rank by step: {value_label}. The highest is {format_duration(top)}, rank {rank_label(rank)} in step {step}.",
+        table=table,
+        note=note,
+        x=[s for s, _, _ in cells],
+        y=[r for _, r, _ in cells],
+        values=scaled([v for _, _, v in cells], size),
+        x_label="step",
+        y_label="rank",
+        value_label=value_label,
+        unit=unit,
+    )

@@ -1,0 +1,39 @@
+"""How long each step took."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from tracelab.results import Section
+from tracelab.units import format_duration
+from tracelab_reports.figures import Figure, Line, SectionBody, columns, numbers, scale, scaled
+
+__all__ = ["build"]
+
+
+def build(section: Section) -> SectionBody:
+    """A line of the step time over the step number."""
+    found = columns(section, "step_times", "step", "length_ns")
+    if found is None:
+        return SectionBody()
+    points = [(int(s), y) for s, y in zip(numbers(found[0]), numbers(found[1]), strict=True) if s is not None]
+    known = [y for _, y in points if y is not None]
+    if len(known) < 2:
+        return SectionBody()
+    size, unit = scale(known)
+    alt = f"Line: time of {len(points):,} steps, from {format_duration(min(known))} to {format_duration(max(known))}, median {format_duration(median(known))}."
+    figures: list[Figure] = [
+        Line(
+            id="step-times",
+            title="Step time over the run",
+            alt=alt,
+            table="step_times",
+            note="Per step, from the first rank's start to the last rank's end of it. A step that stands out is worth a look in the table.",
+            x=[s for s, _ in points],
+            y=scaled([y for _, y in points], size),
+            x_label="step",
+            y_label="step time",
+            unit=unit,
+        )
+    ]
+    return SectionBody(figures)

@@ -1,0 +1,35 @@
+"""Who waits, and who is waited for."""
+
+from __future__ import annotations
+
+from tracelab.results import Section
+from tracelab_reports.figures import Figure, SectionBody
+from tracelab_reports.sections.ranks import rank_bars, rank_step_heatmap
+
+__all__ = ["build"]
+
+
+def build(section: Section) -> SectionBody:
+    """Bars of the lateness of each rank, and a heatmap of it over the steps."""
+    figures: list[Figure | None] = [
+        rank_bars(
+            section,
+            "arrivals_by_rank",
+            (("late_ns", "late"), ("wait_ns", "waited")),
+            figure_id="arrivals-by-rank",
+            title="How long each rank came late to collectives, and how long it waited for others",
+            note="The rank that waits longest is the one that is least to blame.",
+            value_label="time over the analysed steps",
+            by=("late_ns",),
+        ),
+        rank_step_heatmap(
+            section,
+            "rank_step_waits",
+            "late_ns",
+            figure_id="late-heatmap",
+            title="Lateness by rank and step",
+            note="A bright row is a rank that is late again and again; scattered bright cells are a culprit that changes.",
+            value_label="time late",
+        ),
+    ]
+    return SectionBody([f for f in figures if f is not None])

@@ -1,0 +1,138 @@
+"""Result tables as people read them (headings in words, values with units) and as CSV."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from tracelab.results import DataColumn, DataTable
+from tracelab.units import format_bytes, format_duration, format_rate, format_share, format_time
+from tracelab_reports.words import clean, rank_label
+
+__all__ = ["MAX_SHOWN_ROWS", "TableColumn", "TableView", "csv_text", "packed", "table_view"]
+
+MAX_SHOWN_ROWS = 32
+"""Rows of a table that stand on the page; the CSV has the others."""
+_MAX_CELL = 240
+_EPOCH_FROM_NS = 10**17
+"""Times above this (1973) count as points of the Unix epoch, below as spans from an unknown start."""
+_EMPTY = "–"
+
+
+@dataclass(frozen=True)
+class TableColumn:
+    """A heading: its words, its explanation and whether its cells are numbers."""
+
+    heading: str
+    doc: str
+    numeric: bool
+
+
+@dataclass(frozen=True)
+class TableView:
+    """A table ready for the page. `csv` is the compressed CSV of all rows that the document holds, empty where there are none."""
+
+    id: str
+    title: str
+    columns: Sequence[TableColumn]
+    rows: Sequence[Sequence[str]]
+    total: int
+    left_out: int
+    csv: str
+
+    @property
+    def more(self) -> int:
+        """Rows of the document that are not on the page."""
+        return self.total - len(self.rows)
+
+
+def table_view(table: DataTable, *, origin_ns: int | None = None, view_id: str = "", limit: int = MAX_SHOWN_ROWS) -> TableView:
+    """The table for the page; points in time are given from `origin_ns` on where it is known."""
+    formats = [_format_of(c, origin_ns) for c in table.columns]
+    shown = [[_cell(write, v) for v in c.values[:limit]] for c, (write, _) in zip(table.columns, formats, strict=True)]
+    height = min(limit, table.rows)
+    rows = [[cells[i] if i < len(cells) else _EMPTY for cells in shown] for i in range(height)]
+    heads = [TableColumn(_heading(c, origin_ns), c.doc, numeric) for c, (_, numeric) in zip(table.columns, formats, strict=True)]
+    return TableView(view_id or table.id, table.title, heads, rows, table.rows, table.rows_left_out, packed(csv_text(table)) if table.rows else "")
+
+
+def csv_text(table: DataTable) -> str:
+    """All rows with the raw values: integers of nanoseconds and bytes as the column names say."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([_csv_value(c.name) for c in table.columns])
+    columns = [c.values for c in table.columns]
+    for i in range(table.rows):
+        writer.writerow([_csv_value(values[i]) if i < len(values) else "" for values in columns])
+    return out.getvalue()
+
+
+def packed(text: str) -> str:
+    """`text` as zlib data in base64: small, and with no character that means anything in HTML."""
+    return base64.b64encode(zlib.compress(text.encode(errors="replace"), 9)).decode("ascii")
+
+
+def _csv_value(value: Any) -> Any:
+    # A spreadsheet runs a cell that starts like a formula; an apostrophe makes it text.
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+
+
+def _cell(write: Callable[[Any], str], value: Any) -> str:
+    if value is None:
+        return _EMPTY
+    text = write(value) if isinstance(value, int | float) and not isinstance(value, bool) else _plain(value)
+    return text if len(text) <= _MAX_CELL else text[: _MAX_CELL - 1] + "…"
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(_plain(v) for v in value[:_MAX_CELL])
+    return clean(str(value))
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if abs(value) < 1e6 else f"{value:,.0f}"
+
+
+def _point(origin_ns: int | None, value: float) -> str:
+    if origin_ns is not None:
+        return f"{'+' if value >= origin_ns else '−'}{format_duration(abs(value - origin_ns))}"
+    return format_time(int(value)) if value >= _EPOCH_FROM_NS else format_duration(value)
+
+
+def _is_point(column: DataColumn) -> bool:
+    return column.unit == "ns" and column.name in {"start_ns", "end_ns", "ts_ns", "source_ts_ns"}
+
+
+def _format_of(column: DataColumn, origin_ns: int | None) -> tuple[Callable[[Any], str], bool]:
+    """How to write a number of the column, and whether the column holds numbers."""
+    numeric = all(v is None or (isinstance(v, int | float) and not isinstance(v, bool)) for v in column.values[:100])
+    if _is_point(column):
+        return partial(_point, origin_ns), numeric
+    if column.name == "rank" or column.name.endswith("_rank"):
+        return rank_label, numeric
+    if column.name.endswith(("ratio", "share")):
+        return format_share, numeric
+    by_unit: dict[str, Callable[[Any], str]] = {"ns": format_duration, "B": format_bytes, "bytes": format_bytes, "B/s": format_rate, "bytes/s": format_rate}
+    if column.unit in by_unit:
+        return by_unit[column.unit], numeric
+    for suffix, write in (("_bytes_per_s", format_rate), ("_ns", format_duration), ("bytes", format_bytes)):
+        if column.name.endswith(suffix):
+            return write, numeric
+    return _plain if column.name in {"step", "match_id", "group", "group_id"} or column.name.endswith("_id") else _number, numeric
+
+
+def _heading(column: DataColumn, origin_ns: int | None) -> str:
+    name = column.name.removesuffix("_bytes_per_s").removesuffix("_ns").replace("_", " ").strip() or column.name
+    if _is_point(column) and origin_ns is not None:
+        return f"{name} after job start"
+    known = {"ns", "B", "bytes", "B/s", "bytes/s", "", "1"}
+    return name if column.unit in known else f"{name} [{column.unit}]"

@@ -1,0 +1,148 @@
+"""Which ranks communicate with each other: as a source states it, else as the ends of their operations betray it.
+
+A group is its set of member ranks: names are no namespace over ranks (rank 0 may call "3" what rank 1 calls "4").
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import polars as pl
+
+from tracelab.align.infer import Members, infer_groups, infer_peers
+from tracelab.tables import GROUPS
+
+__all__ = ["assign_groups"]
+
+_QUIET = frozenset({"", "undefined", "none"})
+
+
+def assign_groups(rows: pl.DataFrame, process_groups: pl.LazyFrame, world_size: int | None) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """`rows` with group_id, `comm` (a number that tells communicators of the same ranks apart) and peers; and GROUPS.
+
+    Order of trust: members on the operation, members of the named group in the same source, the ranks that use the same
+    name and description (if they are as many as the group's stated size), members inferred from operations that end
+    together. `world_size` limits the last: a group that is inferred from all ranks seen is complete only if all are seen.
+    """
+    listed = _listed(process_groups)
+    rows = rows.join(listed, on=["source_id", "part", "group_name"], how="left", maintain_order="left", validate="m:1")
+    members = pl.coalesce(pl.col("group_ranks"), pl.col("listed_ranks")).list.sort()
+    rows = rows.with_columns(members.alias("members"), pl.coalesce("group_desc", "listed_desc").alias("group_desc")).drop("listed_ranks", "listed_desc")
+    rows = rows.with_columns(pl.col("members").is_not_null().alias("stated_members"))
+    rows = _by_name(rows)
+    rows = _by_ends(rows, listed, world_size)
+    rows = _global_peers(rows)
+    return _numbered(rows, world_size)
+
+
+def _listed(process_groups: pl.LazyFrame) -> pl.DataFrame:
+    frame = process_groups.select("source_id", "part", "rank", "group_name", "group_desc", "group_ranks").collect(engine="streaming")
+    frame = frame.unique(["source_id", "part", "group_name"], keep="first", maintain_order=True)
+    return frame.select("source_id", "part", "group_name", pl.col("group_desc").alias("listed_desc"), pl.col("group_ranks").list.sort().alias("listed_ranks"))
+
+
+def _by_name(rows: pl.DataFrame) -> pl.DataFrame:
+    """Members from a shared name where no source lists them: the ranks seen under it, if their number is the stated size."""
+    key = ["group_name", "group_desc", "group_size"]
+    unknown = pl.col("members").is_null() & pl.col("group_name").is_not_null() & (pl.col("rank") >= 0)
+    seen = rows.filter(unknown).group_by(key).agg(pl.col("rank").unique().sort().alias("seen"))
+    seen = seen.filter(pl.col("group_size").is_not_null() & (pl.col("seen").list.len() == pl.col("group_size")))
+    out = rows.join(seen, on=key, how="left", nulls_equal=True, maintain_order="left", validate="m:1")
+    return out.with_columns(pl.coalesce("members", pl.when(unknown).then(pl.col("seen"))).alias("members")).drop("seen")
+
+
+def _by_ends(rows: pl.DataFrame, listed: pl.DataFrame, world_size: int | None) -> pl.DataFrame:
+    """Members and peers of operations without any metadata."""
+    silent = rows.filter(pl.col("members").is_null() & ~pl.col("stated") & (pl.col("rank") >= 0) & (pl.col("library") != "peer-copy"))
+    rows = rows.with_columns(pl.lit(False).alias("inferred"))
+    if not silent.height:
+        return rows
+    p2p = pl.col("operation").is_in(["send", "recv"])
+    peers, pipes = infer_peers(silent.filter(p2p))
+    found = infer_groups(silent.filter(~p2p), _stated_partitions(rows, listed), world_size)
+    keys = ["rank", "channel"]
+    table = pl.DataFrame(
+        {"rank": [k[0] for k in found], "channel": [k[1] for k in found], "_members": [list(v) for v in found.values()]},
+        schema={"rank": pl.Int32, "channel": pl.Int64, "_members": pl.List(pl.Int32)},
+    )
+    apart = pl.DataFrame(
+        {"op_id": list(peers), "_peer": list(peers.values()), "_pipe": [list(pipes[i]) for i in peers]}, schema={"op_id": pl.Int64, "_peer": pl.Int32, "_pipe": pl.List(pl.Int32)}
+    )
+    out = rows.join(table, on=keys, how="left", maintain_order="left", validate="m:1").join(apart, on="op_id", how="left", maintain_order="left", validate="1:1")
+    quiet = pl.col("members").is_null() & ~pl.col("stated")
+    guess = pl.when(p2p).then(pl.col("_pipe")).otherwise(pl.col("_members"))
+    return out.with_columns(
+        (quiet & guess.is_not_null()).alias("inferred"), pl.when(quiet).then(guess).otherwise(pl.col("members")).alias("members"), pl.coalesce("_peer", "peer").alias("peer")
+    ).drop("_members", "_peer", "_pipe")
+
+
+def _stated_partitions(rows: pl.DataFrame, listed: pl.DataFrame) -> list[set[Members]]:
+    """The stated groups of more than one rank, by description: for a CPU backend that names no group on its operations."""
+    parts: dict[str, set[Members]] = defaultdict(set)
+    for desc, ranks in listed.select("listed_desc", "listed_ranks").iter_rows():
+        if ranks and len(ranks) > 1:
+            parts[desc or ""].add(tuple(ranks))
+    return [parts[k] for k in sorted(parts)]
+
+
+def _global_peers(rows: pl.DataFrame) -> pl.DataFrame:
+    """Peers as global ranks: a peer that is no member but a valid position in the group is a position."""
+    member = pl.col("members").list.contains(pl.col("peer"))
+    position = pl.col("members").list.get(pl.col("peer"), null_on_oob=True)
+    return rows.with_columns(pl.when(pl.col("members").is_null() | member | pl.col("peer").is_null()).then(pl.col("peer")).otherwise(position).cast(pl.Int32).alias("peer"))
+
+
+def _numbered(rows: pl.DataFrame, world_size: int | None) -> tuple[pl.DataFrame, pl.DataFrame]:
+    ranks_key = pl.col("members").cast(pl.List(pl.String)).list.join(",")
+    named = pl.format("?{} {} {}", pl.col("group_name"), pl.col("group_desc").fill_null(""), pl.col("group_size").fill_null(-1))
+    rows = rows.with_columns(pl.coalesce(ranks_key, named).alias("key"))
+    known = rows.filter(pl.col("key").is_not_null())
+    per_key = (
+        known.group_by("key")
+        .agg(
+            pl.col("members").first().alias("ranks"),
+            pl.col("group_size").max().alias("stated_size"),
+            pl.col("group_desc").drop_nulls().unique().sort().alias("descs"),
+            pl.col("group_name").drop_nulls().unique().sort().alias("names"),
+            pl.col("stated_members").any().alias("is_stated"),
+            pl.col("inferred").all().alias("is_inferred"),
+        )
+        .with_columns(pl.col("ranks").list.len().fill_null(0).alias("n"), pl.col("ranks").list.first().fill_null(2**30).alias("first"))
+        .sort([pl.col("n"), "first", "key"], descending=[True, False, False])
+        .with_row_index("group_id")
+    )
+    # All ranks that were seen, of a larger job: who else belongs to the group is not known.
+    seen = rows["rank"].n_unique()
+    partial = pl.lit(world_size is not None and seen < world_size) & pl.col("is_inferred") & (pl.col("n") == seen)
+    per_key = per_key.with_columns(
+        pl.when(~partial).then(pl.col("ranks")).alias("ranks"),
+        pl.when(partial).then(pl.lit(world_size)).when(pl.col("n") > 0).then(pl.col("n")).otherwise(pl.col("stated_size")).cast(pl.Int32).alias("size"),
+    )
+    groups = pl.DataFrame(
+        {
+            "group_id": per_key["group_id"],
+            "ranks": per_key["ranks"],
+            "size": per_key["size"],
+            "name": [_name(d, n, r) for d, n, r in zip(per_key["descs"].to_list(), per_key["names"].to_list(), per_key["ranks"].to_list(), strict=True)],
+            "origin": ["stated" if s else "inferred" for s in per_key["is_stated"]],
+        },
+        schema=GROUPS.polars,
+        strict=False,
+    )
+    rows = rows.join(per_key.select("key", pl.col("group_id").cast(pl.Int32)), on="key", how="left", maintain_order="left", validate="m:1")
+    order = (pl.col("group_name").cast(pl.Int64, strict=False).fill_null(-1), pl.col("group_name").fill_null(""))
+    names = rows.select("rank", "group_id", "group_desc", "group_name").unique().sort("rank", "group_id", "group_desc", *order, nulls_last=True)
+    names = names.with_columns(pl.int_range(pl.len()).over("rank", "group_id", "group_desc").alias("number"))
+    rows = rows.join(names, on=["rank", "group_id", "group_desc", "group_name"], how="left", nulls_equal=True, maintain_order="left", validate="m:1")
+    # Without metadata the channel of the rank is the communicator, and one group was inferred per channel.
+    comm = pl.format("{}#{}", pl.col("group_desc").fill_null(""), pl.col("number"))
+    return rows.with_columns(comm.alias("comm")).drop("key", "number", "members", "stated_members"), GROUPS.conform(groups)
+
+
+def _name(descs: list[str], names: list[str], ranks: list[int] | None) -> str:
+    told = [d for d in descs if d.lower() not in _QUIET]
+    if told:
+        return ", ".join(told[:3])
+    if names:
+        return "group " + ", ".join(names[:3])
+    return f"unnamed group of {len(ranks or [])} ranks"

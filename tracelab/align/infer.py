@@ -1,0 +1,173 @@
+"""Groups and peers of operations that carry no metadata, from operations that end together.
+
+All ranks leave a synchronising operation within microseconds. So two ranks of one communicator have the same sequence of
+operations, and the difference between their ends is constant but for the drift of their clocks; for ranks of different
+communicators it wanders. No clock needs to be right for that.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import combinations
+
+import numpy as np
+import polars as pl
+
+__all__ = ["Members", "distance", "infer_groups", "infer_peers"]
+
+Members = tuple[int, ...]
+Entity = tuple[int, int]
+Ends = dict[tuple[int, int], int]
+"""End by (step, position in the step)."""
+
+FLOOR_NS = 30_000
+"""Ends of one operation spread over 1 to 10 µs on one host; a network adds as much."""
+MIN_COMMON = 4
+
+
+def distance(a: Ends, b: Ends) -> float:
+    """90th percentile of the difference of ends after a straight line (offset, drift) is taken out, ns; infinite if too few."""
+    common = sorted(a.keys() & b.keys())
+    if len(common) < MIN_COMMON:
+        return float("inf")
+    first = a[common[0]]
+    x = np.array([a[k] - first for k in common], dtype=np.float64)
+    d = np.array([(b[k] - a[k]) - (b[common[0]] - first) for k in common], dtype=np.float64)
+    keep = np.ones(len(d), dtype=bool)
+    for _ in range(3):
+        # A drift needs time to show: over less than a second only the offset is taken out.
+        fit = np.polyfit(x[keep], d[keep], 1) if np.ptp(x) > 1e9 and keep.sum() > 8 else np.array([0.0, np.median(d[keep])])
+        off = np.abs(d - np.polyval(fit, x))
+        keep = off <= max(3.0 * float(np.median(off)), 1.0)
+    return float(np.quantile(off, 0.9))
+
+
+def _entities(rows: pl.DataFrame, key: list[str]) -> dict[tuple[int, ...], tuple[Ends, tuple[object, ...]]]:
+    """Per entity the ends by (step, position), and the counts of its operations as a signature."""
+    ordered = rows.sort("rank", "start_ns", "op_id").with_columns(pl.col("launch_step").fill_null(-1).alias("at"))
+    ordered = ordered.with_columns(pl.int_range(pl.len()).over([*key, "at"]).alias("position"))
+    out: dict[tuple[int, ...], tuple[Ends, tuple[object, ...]]] = {}
+    for name, part in ordered.group_by(key, maintain_order=True):
+        ends = {(int(s), int(p)): int(e) for s, p, e in part.select("at", "position", "end_ns").iter_rows()}
+        typical = part.group_by("at").agg(pl.col("operation").str.join(",").alias("ops"))["ops"].mode().sort()[0]
+        out[tuple(int(str(n)) for n in name)] = (ends, (typical,))
+    return out
+
+
+def infer_groups(rows: pl.DataFrame, stated: list[set[Members]], world_size: int | None) -> dict[Entity, Members]:
+    """Members by (rank, channel), for channels of collectives without metadata; a channel that fits no one is left out."""
+    if not rows.height:
+        return {}
+    entities = _entities(rows, ["rank", "channel"])
+    by_signature: dict[tuple[object, ...], list[Entity]] = defaultdict(list)
+    for entity, (_, signature) in sorted(entities.items()):
+        by_signature[signature].append((entity[0], entity[1]))
+    out: dict[Entity, Members] = {}
+    for same in by_signature.values():
+        if len({r for r, _ in same}) < 2:
+            continue
+        far = {(a, b): distance(entities[a][0], entities[b][0]) for a, b in combinations(same, 2) if a[0] != b[0]}
+        for cluster in _stated_clusters(same, far, stated) or _clusters(same, far):
+            ranks = tuple(sorted(r for r, _ in cluster))
+            if len(set(ranks)) == len(ranks) > 1:
+                out.update(dict.fromkeys(cluster, ranks))
+    return out
+
+
+def _stated_clusters(same: list[Entity], far: dict[tuple[Entity, Entity], float], stated: list[set[Members]]) -> list[list[Entity]]:
+    """The stated partition into groups whose members end together best; of equally good ones the coarsest."""
+    channel = {r: (r, c) for r, c in same}
+    if not stated or len(channel) != len(same):
+        return []
+    options = []
+    for partition in stated:
+        clusters = [[channel[r] for r in members] for members in sorted(partition) if all(r in channel for r in members)]
+        covered = [e for cluster in clusters for e in cluster]
+        if len(covered) != len(same) or len(set(covered)) != len(covered):
+            continue
+        pairs = [far[a, b] for cluster in clusters for a, b in combinations(sorted(cluster), 2)]
+        options.append((float(np.mean(pairs)), clusters))
+    if not options:
+        return []
+    best = min(score for score, _ in options)
+    fitting = [clusters for score, clusters in options if score <= 1.5 * best + FLOOR_NS]
+    return min(fitting, key=len)
+
+
+def _clusters(same: list[Entity], far: dict[tuple[Entity, Entity], float]) -> list[list[Entity]]:
+    """Connected components of entities nearer than four times the usual distance to the nearest one; all of one size, or none."""
+    nearest: dict[Entity, float] = defaultdict(lambda: float("inf"))
+    for (a, b), d in far.items():
+        nearest[a], nearest[b] = min(nearest[a], d), min(nearest[b], d)
+    finite = [d for d in nearest.values() if np.isfinite(d)]
+    if not finite:
+        # Too few operations to tell apart: with one channel per rank the only group that is sure to exist is the world.
+        return [same] if len({r for r, _ in same}) == len(same) else []
+    limit = max(4.0 * float(np.median(finite)), FLOOR_NS)
+    return _equal_components(same, [pair for pair, d in far.items() if d <= limit])
+
+
+def _equal_components(nodes: list[Entity], edges: list[tuple[Entity, Entity]]) -> list[list[Entity]]:
+    root = {n: n for n in nodes}
+
+    def find(n: Entity) -> Entity:
+        while root[n] != n:
+            root[n] = root[root[n]]
+            n = root[n]
+        return n
+
+    for a, b in edges:
+        root[find(a)] = find(b)
+    components: dict[Entity, list[Entity]] = defaultdict(list)
+    for n in nodes:
+        components[find(n)].append(n)
+    sizes = {len(c) for c in components.values()}
+    return [sorted(c) for c in components.values()] if len(sizes) == 1 else []
+
+
+def infer_peers(rows: pl.DataFrame) -> tuple[dict[int, int], dict[int, Members]]:
+    """Peer by op_id and the members of its pipeline, for sends and receives whose annotation tells positions only.
+
+    A send from position a to b and a receive at b from a belong together if each is the other's nearest by ends.
+    """
+    rows = rows.filter(pl.col("note_peer").is_not_null() & pl.col("note_self").is_not_null())
+    if not rows.height:
+        return {}, {}
+    sends = _entities(rows.filter(pl.col("operation") == "send"), ["rank", "note_self", "note_peer"])
+    receives = _entities(rows.filter(pl.col("operation") == "recv"), ["rank", "note_self", "note_peer"])
+    near: dict[tuple[int, ...], list[tuple[float, tuple[int, ...]]]] = defaultdict(list)
+    for s, (s_ends, _) in sends.items():
+        for r, (r_ends, _) in receives.items():
+            if s[1:] == (r[2], r[1]) and s[0] != r[0]:
+                d = distance(s_ends, r_ends)
+                near[0, *s].append((d, r))
+                near[1, *r].append((d, s))
+    pairs = [(s, min(near[0, *s])[1]) for s in sends if near[0, *s] and np.isfinite(min(near[0, *s])[0])]
+    pairs = [(s, r) for s, r in pairs if min(near[1, *r])[1] == s]
+    pipes = _pipes(pairs)
+    peer = {**{("send", *s): r[0] for s, r in pairs}, **{("recv", *r): s[0] for s, r in pairs}}
+    out: dict[int, int] = {}
+    members: dict[int, Members] = {}
+    for op_id, operation, rank, a, b in rows.select("op_id", "operation", "rank", "note_self", "note_peer").iter_rows():
+        found = peer.get((operation, rank, a, b))
+        if found is not None:
+            out[op_id], members[op_id] = found, pipes[rank]
+    return out, members
+
+
+def _pipes(pairs: list[tuple[tuple[int, ...], tuple[int, ...]]]) -> dict[int, Members]:
+    neighbours: dict[int, set[int]] = defaultdict(set)
+    for s, r in pairs:
+        neighbours[s[0]].add(r[0])
+        neighbours[r[0]].add(s[0])
+    out: dict[int, Members] = {}
+    for rank in sorted(neighbours):
+        if rank in out:
+            continue
+        seen, todo = {rank}, [rank]
+        while todo:
+            for n in neighbours[todo.pop()] - seen:
+                seen.add(n)
+                todo.append(n)
+        out.update(dict.fromkeys(seen, tuple(sorted(seen))))
+    return out

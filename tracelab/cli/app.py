@@ -1,0 +1,64 @@
+"""Assembles the commands and turns errors into one line on stderr and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from tracelab import __version__
+from tracelab.cli import analyze, doctor, export, inspect, report, schema
+from tracelab.cli.console import fail
+from tracelab.errors import EXIT_FAULT, TracelabError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="tracelab",
+    help="What cost a distributed training job its time, where, and how sure that is.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("analyze")(analyze.analyze)
+app.command("inspect")(inspect.inspect)
+app.command("export")(export.export)
+app.command("report")(report.report)
+app.command("schema")(schema.schema)
+app.command("doctor")(doctor.doctor)
+
+
+def _version(wanted: bool) -> None:  # noqa: FBT001  # the form that typer calls
+    if wanted:
+        typer.echo(f"tracelab {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    *,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")] = False,
+    no_color: Annotated[bool, typer.Option("--no-color", help="No colours (as does the environment variable NO_COLOR).")] = False,
+) -> None:
+    if no_color:
+        os.environ["NO_COLOR"] = "1"
+
+
+def main() -> None:
+    """Runs the command line; the exit codes are those of `tracelab.errors`."""
+    try:
+        app()
+    except TracelabError as e:
+        fail(e.message, e.hint)
+        sys.exit(e.exit_code)
+    except BrokenPipeError:
+        # the reader of our output has left (`| head`): point stdout elsewhere, so that the interpreter's last flush is quiet
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except Exception as e:
+        if os.environ.get("TRACELAB_DEBUG"):
+            raise
+        fail(f"a fault of tracelab: {type(e).__name__}: {e}", "set TRACELAB_DEBUG=1 to see where, and report it with the output of `tracelab doctor`")
+        sys.exit(EXIT_FAULT)

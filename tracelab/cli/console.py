@@ -1,0 +1,88 @@
+"""Where text goes: results to stdout, progress and notices to stderr. Trace text is never read as markup."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tracelab.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tracelab.ingest.identity import FileNotice
+
+__all__ = ["check_target", "fail", "printable", "say", "stderr", "stdout", "tell_notices", "write_text"]
+
+_NOTICES_SHOWN = 12
+
+
+def stdout() -> Console:
+    """The console for results."""
+    from rich.console import Console
+
+    return Console(markup=False, emoji=False, highlight=False, soft_wrap=not sys.stdout.isatty())
+
+
+def stderr() -> Console:
+    """The console for everything else."""
+    from rich.console import Console
+
+    return Console(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)
+
+
+def printable(text: str) -> str:
+    """`text` without control characters: a file name must not move the cursor or colour the screen."""
+    return "".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in text)
+
+
+def say(text: str) -> None:
+    """One line of result."""
+    sys.stdout.write(printable(text) + "\n")
+
+
+def fail(message: str, hint: str = "") -> None:
+    """One error, and what to do."""
+    console = stderr()
+    console.print("error:", style="bold red", end=" ")
+    console.print(printable(message))
+    if hint:
+        console.print(f"  {printable(hint)}")
+
+
+def tell_notices(notices: Sequence[FileNotice]) -> None:
+    """Errors and warnings, the gravest first, as lines on stderr; the rest is counted."""
+    order = {"error": 0, "warning": 1}
+    shown = sorted((n for n in notices if n.notice.severity in order), key=lambda n: order[n.notice.severity])
+    console = stderr()
+    for n in shown[:_NOTICES_SHOWN]:
+        console.print(f"{n.notice.severity}:", style="bold red" if n.notice.severity == "error" else "yellow", end=" ")
+        where = f"{n.path}: " if n.path else ""
+        at = f" (first at byte {n.notice.offset})" if n.notice.offset is not None else ""
+        console.print(printable(f"{where}{n.notice.text}{at}"))
+    if len(shown) > _NOTICES_SHOWN:
+        console.print(f"… and {len(shown) - _NOTICES_SHOWN} more notices: see the report, or `tracelab inspect`")
+
+
+def check_target(path: Path, *, force: bool) -> None:
+    """Refuses, before any work is done, to write where something is or where nothing can be."""
+    if path.is_dir():
+        raise UsageError(f"{path} is a directory", hint="give a file name")
+    if path.exists() and not force:
+        raise UsageError(f"{path} exists", hint="give another name, or --force to overwrite it")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"the folder {path.absolute().parent} does not exist", hint="create it, or give another name")
+
+
+def write_text(path: Path, text: str | bytes) -> None:
+    """Writes a file as a whole or not at all."""
+    data = text.encode("utf-8", "backslashreplace") if isinstance(text, str) else text
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.write_bytes(data)
+        part.replace(path)
+    except OSError as e:
+        part.unlink(missing_ok=True)
+        raise UsageError(f"{path} cannot be written: {e.strerror}", hint="give another place with -o") from e

@@ -1,0 +1,120 @@
+"""`tracelab inspect`."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tracelab.cli.console import printable, say, stdout
+from tracelab.cli.options import CacheDir, Directory, Job, Jobs, ManifestFile, Quiet, open_directory
+from tracelab.errors import NoUsableInputError
+from tracelab.units import format_bytes, format_duration, format_time
+
+if TYPE_CHECKING:
+    from tracelab.inspection import Inspection
+
+__all__ = ["inspect"]
+
+_ROWS = 64
+"""Ranks, jobs or kinds of file listed before the rest is counted; `--json` holds all."""
+
+
+def inspect(
+    directory: Directory,
+    *,
+    json: Annotated[bool, typer.Option("--json", help="Print the whole as JSON.")] = False,
+    manifest: ManifestFile = None,
+    jobs: Jobs = None,
+    job: Job = 0,
+    cache_dir: CacheDir = None,
+    quiet: Quiet = False,
+) -> None:
+    """Shows which files were recognised as what, who is missing, how good the clocks are, and what stays unanswered."""
+    run = open_directory(directory, manifest=manifest, cache_dir=cache_dir, jobs=jobs, job=job, quiet=quiet)
+    found = run.inspect()
+    if json:
+        sys.stdout.buffer.write(found.to_json())
+    else:
+        _print(found)
+    if not found.ranks:
+        raise NoUsableInputError(f"nothing in {directory} can be analysed", hint=run.what_was_found())
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    listed = list(rows)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for c in columns:
+        table.add_column(c, overflow="fold")
+    for row in listed[:_ROWS]:
+        table.add_row(*(Text(printable("–" if v is None else str(v))) for v in row))
+    stdout().print(table)
+    if len(listed) > _ROWS:
+        say(f"… and {len(listed) - _ROWS} more; --json lists all")
+
+
+def _files(found: Inspection) -> None:
+    kinds: Counter[tuple[str, str]] = Counter()
+    sizes: Counter[tuple[str, str]] = Counter()
+    for i in found.inputs:
+        kind = (i.role, i.format or i.note)
+        kinds[kind] += 1
+        sizes[kind] += i.size_bytes
+    say(f"{len(found.inputs)} files")
+    order = ("analysed", "other-job", "duplicate", "no-rank", "unreadable", "unknown", "ignored")
+    keys = sorted(kinds, key=lambda k: (order.index(k[0]), -kinds[k], k[1]))
+    _table(("role", "recognised as", "files", "size"), ((r, k, kinds[r, k], format_bytes(sizes[r, k])) for r, k in keys))
+
+
+def _time_span(start: int | None, end: int | None) -> tuple[str | None, str | None]:
+    if start is None or end is None:
+        return None, None
+    return format_time(start), format_duration(end - start)
+
+
+def _jobs(found: Inspection) -> None:
+    if len(found.jobs) < 2:
+        return
+    say(f"\n{len(found.jobs)} jobs: number 0 is analysed; --job N takes another")
+    rows = ((j.number, f"{j.ranks} of {j.world_size or '?'}", *_time_span(j.start_ns, j.end_ns), f"{j.files[0]}{f' and {len(j.files) - 1} more' if len(j.files) > 1 else ''}") for j in found.jobs)
+    _table(("job", "ranks", "start (own clock)", "length", "files"), rows)
+
+
+def _ranks(found: Inspection) -> None:
+    say(f"\n{len(found.ranks)} of {found.world_size or '?'} ranks")
+    rows = (
+        (r.rank if r.rank >= 0 else "?", f"from {r.rank_origin}", r.host, f"from {r.host_origin}", r.device, r.windows, *_time_span(r.start_ns, r.end_ns), r.events)
+        for r in found.ranks
+    )
+    _table(("rank", "", "host", "", "GPU", "windows", "start (own clock)", "length", "events"), rows)
+    if found.missing_ranks:
+        say(f"missing: {', '.join(map(str, found.missing_ranks[:_ROWS]))}{' …' if len(found.missing_ranks) > _ROWS else ''}")
+
+
+def _clocks(found: Inspection) -> None:
+    say("\nclocks")
+    rows = (
+        (c.host, f"{c.offset_ns / 1000:+.1f} µs", f"{c.drift_ppm:+.3f} ppm", None if c.uncertainty_ns is None else f"± {format_duration(c.uncertainty_ns)}", c.method, c.grade)
+        for c in found.clocks
+    )
+    _table(("host", "added", "drift", "uncertainty", "method", "grade"), rows)
+
+
+def _print(found: Inspection) -> None:
+    _files(found)
+    _jobs(found)
+    if found.ranks:
+        _ranks(found)
+        _clocks(found)
+    if found.not_observable:
+        say("\nwhat these files cannot tell")
+        _table(("question", "why", "what would"), ((n.question, n.reason, n.collect) for n in found.not_observable))
+    if found.notices:
+        say("\nnotices")
+        _table(("severity", "file", "what", "what to do"), ((n.severity, n.path or "(directory)", f"{n.text} ×{n.count}" if n.count > 1 else n.text, n.hint) for n in found.notices))

@@ -1,0 +1,107 @@
+"""From a directory to the files in it and the parser that claims each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from tracelab.errors import UnknownNameError, UsageError
+from tracelab.ingest.heads import read_head
+from tracelab.ingest.signatures import describe
+from tracelab.plugins import Match, Notice, Parser, parsers
+
+__all__ = ["MANIFEST_NAME", "Candidate", "discover"]
+
+MANIFEST_NAME = "tracelab.toml"
+_MIN_CONFIDENCE = 0.3
+"""Below it a claim is a guess: the file is named as unknown rather than read as something that it is not."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A file that was found. `parser` is the name of the one that claims it, or None; `looks_like` says what it is.
+
+    `name` is the path relative to the analysed directory, with `/` on every platform.
+    """
+
+    path: Path
+    name: str
+    size_bytes: int
+    gzipped: bool
+    parser: str | None
+    looks_like: str
+    notice: Notice | None = None
+
+
+def _files(root: Path) -> Iterator[Path]:
+    """All files below `root` in the order of their paths; hidden ones and links to directories are left alone."""
+    for folder, subfolders, names in os.walk(root):
+        subfolders[:] = sorted(s for s in subfolders if not s.startswith("."))
+        for name in sorted(names):
+            if not name.startswith("."):
+                yield Path(folder, name)
+
+
+def _own(path: Path, root: Path) -> bool:
+    """Whether tracelab itself wrote the file or reads it as its manifest."""
+    return path.name.endswith(".tracelab.html") or (path.name == MANIFEST_NAME and path.parent == root)
+
+
+def _safe_name(path: Path, root: Path) -> str:
+    """The relative path as valid text: names may hold any byte, documents may not."""
+    return os.fsencode(path.relative_to(root).as_posix()).decode("utf-8", "backslashreplace")
+
+
+def _claim(path: Path, head: bytes) -> tuple[str | None, str, Notice | None]:
+    """The parser with the highest confidence, why, and a notice where two claim the file alike."""
+    claims: list[tuple[float, str, Match]] = []
+    for name, parser in sorted(parsers().items()):
+        match = parser.sniff(path, head)
+        if match is not None and match.confidence >= _MIN_CONFIDENCE:
+            claims.append((match.confidence, name, match))
+    if not claims:
+        return None, "", None
+    claims.sort(key=lambda c: (-c[0], c[1]))
+    best = claims[0]
+    if len(claims) > 1 and claims[1][0] == best[0]:
+        text = f"both {best[1]} and {claims[1][1]} claim the file; read as {best[1]}"
+        return best[1], best[2].reason, Notice("ambiguous-format", "warning", text, f'set the format in {MANIFEST_NAME}: [files."…"] format = "…"')
+    return best[1], best[2].reason, None
+
+
+def _candidate(path: Path, root: Path, formats: Mapping[str, str]) -> Candidate:
+    name = _safe_name(path, root)
+    head = read_head(path)
+    if head.problem and not head.data:
+        return Candidate(path, name, head.size_bytes, head.gzipped, None, head.problem, _head_notice(head.problem))
+    forced = formats.get(name)
+    if forced is not None:
+        return Candidate(path, name, head.size_bytes, head.gzipped, forced, "set by the manifest")
+    parser, reason, notice = _claim(path, head.data)
+    looks = reason if parser else describe(PurePosixPath(name), head.data)
+    return Candidate(path, name, head.size_bytes, head.gzipped, parser, looks, notice)
+
+
+def _head_notice(problem: str) -> Notice:
+    if problem == "empty file":
+        return Notice("empty-file", "warning", "the file is empty", "collect it again if it should hold a trace")
+    return Notice("unreadable-file", "error", f"the file cannot be read: {problem}", "check permissions, or copy the file again")
+
+
+def discover(root: Path, formats: Mapping[str, str] | None = None) -> list[Candidate]:
+    """All files below `root` (or the one file that it is), in the order of their paths.
+
+    `formats` maps relative names to parser names and overrides sniffing. Raises `UsageError` for a path that does not
+    exist and `UnknownNameError` for a parser that does not.
+    """
+    known: Mapping[str, Parser] = parsers()
+    for forced in (formats or {}).values():
+        if forced not in known:
+            raise UnknownNameError("format", forced, known)
+    if not root.exists():
+        raise UsageError(f"{root} does not exist", hint="give the directory that holds the traces")
+    if not root.is_dir():
+        return [_candidate(root, root.parent, formats or {})]
+    return [_candidate(p, root, formats or {}) for p in _files(root) if not _own(p, root)]

@@ -1,0 +1,107 @@
+"""Who each process in each file is: rank, host and world, from the manifest, the content, or the file's name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tracelab.ingest.manifest import FileEntry, Manifest
+from tracelab.ingest.names import NameHints, name_hints
+from tracelab.ingest.pipeline import Ingested
+from tracelab.plugins import Notice, Part
+
+__all__ = ["FileNotice", "Process", "identify"]
+
+
+@dataclass(frozen=True)
+class FileNotice:
+    """A notice and the file that it is about; an empty `path` stands for the directory."""
+
+    path: str
+    notice: Notice
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process that a file speaks for, with where its rank and host were taken from (`unknown` where from nowhere).
+
+    `source` numbers the files in the order of their paths. Times are in the file's own clock.
+    """
+
+    source: int
+    name: str
+    content: str
+    part: Part
+    events: int
+    hints: NameHints
+    rank: int | None
+    rank_origin: str
+    host: str | None
+    host_origin: str
+
+    @property
+    def world_size(self) -> int | None:
+        """Ranks in the job, as the file states it."""
+        return self.part.world_size
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """First and last moment; None where nothing in the file is timed."""
+        if self.part.start_ns is None or self.part.end_ns is None:
+            return None
+        return self.part.start_ns, self.part.end_ns
+
+
+def _rank(part: Part, hints: NameHints, entry: FileEntry) -> tuple[int | None, str]:
+    if entry.rank is not None:
+        return entry.rank, "manifest"
+    if part.rank is not None and part.rank >= 0:
+        return part.rank, "content"
+    if hints.rank is not None:
+        return hints.rank, "name"
+    return None, "unknown"
+
+
+def _host(part: Part, hints: NameHints, entry: FileEntry, manifest: Manifest) -> tuple[str | None, str]:
+    if entry.host is not None:
+        return manifest.host(entry.host), "manifest"
+    if part.host:
+        return manifest.host(part.host), "content"
+    # a name of the form host_pid.time counts only where its pid is not another one than the content's
+    if hints.host is not None and (part.pid is None or hints.pid == part.pid):
+        return manifest.host(hints.host), "name"
+    return None, "unknown"
+
+
+def _contradictions(process: Process) -> list[Notice]:
+    out = []
+    stated, world = process.part.rank, process.world_size
+    if process.rank_origin == "content" and process.hints.rank is not None and process.hints.rank != stated:
+        text = f"the content says rank {stated}, the name says rank {process.hints.rank}; the content is followed"
+        out.append(Notice("contradictory-rank", "warning", text, 'if the name is right, set [files."…"] rank = … in tracelab.toml'))
+    if world is not None and process.rank is not None and process.rank >= world:
+        out.append(Notice("rank-outside-world", "warning", f"rank {process.rank} does not exist in a world of {world}", "check whether the file belongs to this job"))
+    return out
+
+
+def identify(ingested: Sequence[Ingested], manifest: Manifest) -> tuple[list[Process], list[FileNotice]]:
+    """All processes of the files that were read, in order of file and part, and what contradicts itself.
+
+    Folders named after a host (seen as the host of another file) name the host of the files in them.
+    """
+    processes, notices = [], []
+    for source, item in enumerate(ingested):
+        if item.source is None:
+            continue
+        entry = manifest.files.get(item.candidate.name, FileEntry())
+        hints = name_hints(item.candidate.name)
+        for part in item.source.info.parts:
+            rank, rank_origin = _rank(part, hints, entry)
+            host, host_origin = _host(part, hints, entry, manifest)
+            if rank is not None and rank in manifest.ranks and manifest.ranks[rank].host:
+                host, host_origin = manifest.host(manifest.ranks[rank].host), "manifest"
+            process = Process(source, item.candidate.name, item.content, part, item.source.info.events, hints, rank, rank_origin, host, host_origin)
+            notices += [FileNotice(process.name, n) for n in _contradictions(process)]
+            processes.append(process)
+    hosts = {p.host for p in processes if p.host}
+    return [replace(p, host=p.hints.folder, host_origin="name") if p.host is None and p.hints.folder in hosts else p for p in processes], notices

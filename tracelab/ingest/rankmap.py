@@ -1,0 +1,189 @@
+"""The rank map of the analysed job: which file speaks for which rank and window, on which host, and who is missing."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tracelab.ingest.identity import FileNotice, Process
+from tracelab.ingest.jobs import group_jobs, overlap
+from tracelab.ingest.manifest import Manifest
+from tracelab.plugins import Notice, Severity
+
+__all__ = ["Assignment", "RankMap", "map_ranks"]
+
+_LISTED = 8
+"""Names spelled out in a notice; more are counted."""
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What became of one process: its job (0 is the analysed one), final rank and host, capture window and role."""
+
+    process: Process
+    job: int
+    rank: int
+    host: str
+    window: int
+    role: str
+
+
+@dataclass(frozen=True)
+class RankMap:
+    """All assignments, by file and part. `world_size` is None where nothing states it."""
+
+    assignments: tuple[Assignment, ...]
+    world_size: int | None
+    missing: tuple[int, ...]
+    notices: tuple[FileNotice, ...]
+
+    @property
+    def analysed(self) -> tuple[Assignment, ...]:
+        """Those of the analysed job that are used."""
+        return tuple(a for a in self.assignments if a.role == "analysed")
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The ranks that are analysed, in order (negative ones are unknown ranks)."""
+        return tuple(sorted({a.rank for a in self.analysed}))
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _LISTED
+    return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _number_unknown(job: list[Process]) -> tuple[list[Process], list[FileNotice]]:
+    """Gives processes without a rank the numbers -1, -2, …: visible, and never mistaken for rank 0."""
+    out, notices, number = [], [], 0
+    for p in job:
+        if p.rank is not None:
+            out.append(p)
+            continue
+        number -= 1
+        out.append(replace(p, rank=number))
+        text = f"neither the content nor the name states a rank; shown as rank {number}"
+        severity: Severity = "info" if len(job) == 1 else "warning"
+        notices.append(FileNotice(p.name, Notice("unknown-rank", severity, text, 'set [files."…"] rank = … in tracelab.toml')))
+    return out, notices
+
+
+def _drop_copies(job: list[Process]) -> tuple[list[Process], list[Process], list[FileNotice]]:
+    """Keeps one of files with equal content."""
+    kept: list[Process] = []
+    first: dict[tuple[str, int], Process] = {}
+    copies, notices = [], []
+    for p in job:
+        original = first.setdefault((p.content, p.part.part), p)
+        if original is p:
+            kept.append(p)
+            continue
+        copies.append(p)
+        notices.append(FileNotice(p.name, Notice("duplicate-file", "info", f"the same bytes as {original.name}; read once", "delete the copy")))
+    return kept, copies, notices
+
+
+def _drop_rivals(job: list[Process]) -> tuple[list[Process], list[Process], list[FileNotice]]:
+    """Of captures that claim one rank at one time, keeps the one with the most events."""
+    kept: dict[int | None, list[Process]] = defaultdict(list)
+    rivals: list[Process] = []
+    notices: list[FileNotice] = []
+    for p in sorted(job, key=lambda p: (-p.events, p.source, p.part.part)):
+        winner = next((k for k in kept[p.rank] if overlap(k, p)), None)
+        if winner is None:
+            kept[p.rank].append(p)
+            continue
+        rivals.append(p)
+        text = f"claims rank {p.rank} at the same time as {winner.name}, which holds more events; left out"
+        hint = 'one of the two is another rank or another job: set [files."…"] rank = … (or ignore = true) in tracelab.toml'
+        notices.append(FileNotice(p.name, Notice("duplicate-rank", "error", text, hint)))
+    return [p for same in kept.values() for p in same], rivals, notices
+
+
+def _windows(job: list[Process]) -> dict[tuple[int, int], int]:
+    """The number of each process' capture window among those of its rank, by time."""
+    by_rank: dict[int | None, list[Process]] = defaultdict(list)
+    for p in job:
+        by_rank[p.rank].append(p)
+    out = {}
+    for same in by_rank.values():
+        for i, p in enumerate(sorted(same, key=lambda p: (p.span or (0, 0), p.source))):
+            out[p.source, p.part.part] = i
+    return out
+
+
+def _hosts(job: list[Process]) -> dict[int, tuple[str, str]]:
+    """Host and origin per rank. Where none is known, ranks in order share a host until a GPU index repeats.
+
+    A rank whose GPU index is unknown gets a host of its own: the worst case for the clocks, but never a wrong merge.
+    """
+    known: dict[int, tuple[str, str]] = {}
+    devices: dict[int, int | None] = {}
+    for p in job:
+        assert p.rank is not None  # numbered before
+        if p.host is not None:
+            known.setdefault(p.rank, (p.host, p.host_origin))
+        devices.setdefault(p.rank, p.part.device)
+    number = -1
+    used: set[int | None] = set()
+    for rank in sorted(r for r in devices if r not in known):
+        device = devices[rank]
+        if number < 0 or device is None or device in used or rank < 0:
+            number += 1
+            used = set()
+        used.add(device)
+        known[rank] = (f"unnamed-host-{number}", "devices" if device is not None else "unknown")
+    return known
+
+
+def _missing(ranks: Sequence[int], world: int | None) -> tuple[int, ...]:
+    seen = {r for r in ranks if r >= 0}
+    size = world if world is not None else max(seen, default=-1) + 1
+    return tuple(r for r in range(size) if r not in seen)
+
+
+def _others(jobs: list[list[Process]]) -> list[FileNotice]:
+    notices = []
+    for number, job in enumerate(jobs[1:], 1):
+        names = sorted({p.name for p in job})
+        ranks = len({p.rank for p in job if p.rank is not None})
+        what = f"{ranks} rank(s) of a world of {job[0].world_size}" if job[0].world_size else f"{len(names)} capture(s)"
+        text = f"belongs to another job (number {number}: {what}): {_listed(names)}"
+        hint = "analyse it on its own: give its file or folder, or --job " + str(number)
+        notices.append(FileNotice(names[0], Notice("other-job", "warning", text, hint, count=len(names))))
+    return notices
+
+
+def map_ranks(processes: Sequence[Process], manifest: Manifest, chosen: int = 0) -> RankMap:
+    """Maps processes to jobs, ranks, hosts and windows; the job number `chosen` (0: the largest) is analysed.
+
+    Raises `IndexError` where there is no job of that number.
+    """
+    jobs = group_jobs(processes)
+    if not jobs:
+        return RankMap((), manifest.job.world_size, (), ())
+    jobs.insert(0, jobs.pop(chosen))
+    job, notices = _number_unknown(jobs[0])
+    job, copies, more = _drop_copies(job)
+    notices += more
+    job, rivals, more = _drop_rivals(job)
+    job.sort(key=lambda p: (p.source, p.part.part))
+    notices += more + _others(jobs)
+    hosts, windows = _hosts(job), _windows(job)
+    placed = [_assign(p, 0, "analysed", hosts, windows) for p in job]
+    placed += [_assign(p, 0, "duplicate", hosts, {}) for p in copies + rivals]
+    placed += [_assign(p, number, "other-job", {}, {}) for number, other in enumerate(jobs[1:], 1) for p in other]
+    world = manifest.job.world_size or max((p.world_size for p in job if p.world_size), default=None)
+    missing = _missing([a.rank for a in placed if a.role == "analysed"], world)
+    if missing:
+        text = f"{len(missing)} of {world or max(missing) + 1} ranks left no file: {_listed([str(r) for r in missing])}"
+        notices.append(FileNotice("", Notice("missing-ranks", "warning", text, "collect their traces: a rank that is not seen can be neither blamed nor cleared", count=len(missing))))
+    placed.sort(key=lambda a: (a.process.source, a.process.part.part))
+    return RankMap(tuple(placed), world, missing, tuple(notices))
+
+
+def _assign(p: Process, job: int, role: str, hosts: dict[int, tuple[str, str]], windows: dict[tuple[int, int], int]) -> Assignment:
+    rank = p.rank if p.rank is not None else -1
+    host, origin = hosts.get(rank, (p.host or "unknown", p.host_origin))
+    return Assignment(replace(p, host=host, host_origin=origin), job, rank, host, windows.get((p.source, p.part.part), 0), role)

@@ -1,0 +1,93 @@
+"""Stored sources as lazy tables of one job: the columns that the store leaves out are added here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tracelab.ingest.pipeline import Ingested
+from tracelab.ingest.rankmap import Assignment, RankMap
+from tracelab.tables import NOTICES, PARSED_TABLES, SOURCES, TableSpec
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from tracelab.ingest.identity import FileNotice
+
+__all__ = ["notices_frame", "scan_parsed", "sources_frame"]
+
+
+def _scan_source(spec: TableSpec, ingested: Ingested, parts: Sequence[Assignment]) -> pl.LazyFrame | None:
+    import polars as pl
+
+    stored = ingested.source
+    if stored is None or spec.name not in stored.tables:
+        return None
+    frame = pl.scan_parquet(stored.path(spec.name))
+    if len(parts) == 1 and len(stored.info.parts) == 1:
+        frame = frame.with_columns(rank=pl.lit(parts[0].rank, pl.Int32))
+    else:
+        ranks = pl.LazyFrame({"part": [a.process.part.part for a in parts], "rank": [a.rank for a in parts]}, schema={"part": pl.Int16, "rank": pl.Int32})
+        frame = frame.join(ranks, on="part", how="inner", maintain_order="left")
+    frame = frame.with_columns(source_id=pl.lit(parts[0].process.source, pl.Int32))
+    if "ts_ns" in spec.names:
+        frame = frame.with_columns(ts_ns=pl.col("source_ts_ns"))
+    return frame.select(spec.names)
+
+
+def scan_parsed(ingested: Sequence[Ingested], ranks: RankMap) -> dict[str, pl.LazyFrame]:
+    """Each parsed table over all analysed sources, in order of source; `ts_ns` still equals `source_ts_ns`."""
+    import polars as pl
+
+    by_source: dict[int, list[Assignment]] = {}
+    for a in ranks.analysed:
+        by_source.setdefault(a.process.source, []).append(a)
+    out = {}
+    for spec in PARSED_TABLES:
+        frames = [f for source, parts in sorted(by_source.items()) if (f := _scan_source(spec, ingested[source], parts)) is not None]
+        out[spec.name] = pl.concat(frames) if frames else spec.empty().lazy()
+    return out
+
+
+def sources_frame(ingested: Sequence[Ingested], ranks: RankMap) -> pl.DataFrame:
+    """The table `sources`."""
+    import polars as pl
+
+    rows = []
+    for a in ranks.assignments:
+        p, item = a.process, ingested[a.process.source]
+        assert item.source is not None  # only read files have processes
+        rows.append(
+            {
+                "source_id": p.source,
+                "part": p.part.part,
+                "path": p.name,
+                "format": item.candidate.parser,
+                "size_bytes": item.candidate.size_bytes,
+                "content_key": p.content,
+                "job": a.job,
+                "rank": a.rank if p.rank is not None else None,
+                "rank_origin": p.rank_origin,
+                "world_size": p.world_size,
+                "host": a.host,
+                "host_origin": p.host_origin,
+                "window": a.window,
+                "start_ns": p.part.start_ns,
+                "end_ns": p.part.end_ns,
+                "events": p.events,
+                "truncated": item.source.info.truncated,
+                "role": a.role,
+            },
+        )
+    return SOURCES.conform(pl.DataFrame(rows, schema=SOURCES.polars, orient="row"))
+
+
+def notices_frame(notices: Sequence[FileNotice]) -> pl.DataFrame:
+    """The table `notices`, in the order given."""
+    import polars as pl
+
+    rows = [
+        {"path": n.path, "code": n.notice.code, "severity": n.notice.severity, "offset_bytes": n.notice.offset, "count": n.notice.count, "text": n.notice.text, "hint": n.notice.hint}
+        for n in notices
+    ]
+    return NOTICES.conform(pl.DataFrame(rows, schema=NOTICES.polars, orient="row"))

@@ -1,0 +1,181 @@
+"""The cache of parsed files: one folder per content, parser and options; a file that did not change is not read twice.
+
+An entry holds nothing that depends on the directory, the rank map or the clocks, so one entry serves every place that
+the same bytes lie in. It is written beside its final place and renamed into it: two runs that race both end well, and
+a killed one leaves only a temporary folder that no reader ever looks at.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tracelab.errors import SchemaError
+from tracelab.plugins import Notice, Parser, SourceInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from tracelab.tables import TableSpec
+
+__all__ = ["EntryWriter", "Store", "StoredSource", "content_key", "default_store_path", "entry_name"]
+
+_LAYOUT = "1"
+"""Raised when the layout of an entry changes; older entries are then simply not found."""
+_ROW_GROUP = 100_000
+"""Rows buffered per table before they are written: large enough for good compression, small against memory."""
+
+
+def default_store_path() -> Path:
+    """`$TRACELAB_CACHE_DIR`, else the user's cache folder."""
+    from platformdirs import user_cache_path
+
+    override = os.environ.get("TRACELAB_CACHE_DIR")
+    return Path(override) if override else user_cache_path("tracelab")
+
+
+def content_key(path: Path) -> str:
+    """Hash of the file's bytes (BLAKE2b, 160 bits)."""
+    with path.open("rb") as f:
+        return hashlib.file_digest(f, lambda: hashlib.blake2b(digest_size=20)).hexdigest()
+
+
+def entry_name(key: str, parser: Parser, options: Mapping[str, bool | int | str]) -> str:
+    """Name of the entry for a content as read by a parser with the options that matter to it."""
+    relevant = {n: options[n] for n in sorted(parser.option_names) if options.get(n)}
+    suffix = "-" + hashlib.blake2b(msgspec.json.encode(relevant), digest_size=4).hexdigest() if relevant else ""
+    tables = hashlib.blake2b("|".join(f"{t.name}{t.version}" for t in parser.tables).encode(), digest_size=3).hexdigest()
+    return f"{key}-{parser.name}-{parser.version}-{tables}{suffix}"
+
+
+class StoredTable(msgspec.Struct, frozen=True):
+    """A Parquet file of an entry."""
+
+    rows: int
+    size_bytes: int
+
+
+class StoredSource(msgspec.Struct, frozen=True):
+    """What the store knows of one parsed file. `folder` holds `<table>.parquet` for each of `tables`."""
+
+    folder: str
+    info: SourceInfo
+    notices: list[Notice]
+    tables: dict[str, StoredTable]
+
+    def path(self, table: str) -> Path:
+        """The Parquet file of a table."""
+        return Path(self.folder, f"{table}.parquet")
+
+
+class Store:
+    """A folder of entries."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root / f"store-{_LAYOUT}"
+
+    def folder(self, entry: str) -> Path:
+        """Where the entry of that name is or would be."""
+        return self.root / entry[:2] / entry
+
+    def lookup(self, entry: str) -> StoredSource | None:
+        """The entry, or None where it is absent or damaged (it is then written again)."""
+        folder = self.folder(entry)
+        try:
+            found = msgspec.json.decode((folder / "source.json").read_bytes(), type=StoredSource)
+            whole = all((folder / f"{name}.parquet").stat().st_size == t.size_bytes for name, t in found.tables.items())
+        except (OSError, msgspec.DecodeError):
+            return None
+        return msgspec.structs.replace(found, folder=str(folder)) if whole else None
+
+    def writer(self, entry: str, on_progress: Callable[[int], None] | None = None) -> EntryWriter:
+        """A context in which a parser fills the entry; see `EntryWriter`."""
+        return EntryWriter(self, entry, on_progress)
+
+
+class EntryWriter:
+    """The emitter of one file: collects batches into Parquet and notices by code, then publishes all at once."""
+
+    def __init__(self, store: Store, entry: str, on_progress: Callable[[int], None] | None) -> None:
+        self._store, self._entry, self._on_progress = store, entry, on_progress
+        self._writers: dict[str, pq.ParquetWriter] = {}
+        self._pending: dict[str, list[pa.RecordBatch]] = {}
+        self._rows: dict[str, int] = {}
+        self._notices: dict[str, Notice] = {}
+
+    def __enter__(self) -> EntryWriter:
+        target = self._store.folder(self._entry)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        self._folder = Path(tempfile.mkdtemp(prefix=".tmp-", dir=target.parent))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for writer in self._writers.values():
+            with contextlib.suppress(OSError):
+                writer.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def batch(self, table: TableSpec, batch: pa.RecordBatch) -> None:
+        """Adds rows to a table; see `Emitter`."""
+        if not batch.schema.equals(table.arrow):
+            raise SchemaError(f"a batch for table {table.name!r} has the schema\n{batch.schema}\ninstead of\n{table.arrow}")
+        pending = self._pending.setdefault(table.name, [])
+        pending.append(batch)
+        self._rows[table.name] = self._rows.get(table.name, 0) + batch.num_rows
+        if sum(b.num_rows for b in pending) >= _ROW_GROUP:
+            self._write(table.name, table.arrow)
+
+    def notice(self, notice: Notice) -> None:
+        """Merges a notice with those of the same code; see `Emitter`."""
+        before = self._notices.get(notice.code)
+        self._notices[notice.code] = notice if before is None else msgspec.structs.replace(before, count=before.count + notice.count)
+
+    def progress(self, bytes_read: int) -> None:
+        """Passes progress on; see `Emitter`."""
+        if self._on_progress is not None:
+            self._on_progress(bytes_read)
+
+    def publish(self, info: SourceInfo) -> StoredSource:
+        """Finishes the entry and moves it into place. Where another run was faster, its entry is taken."""
+        for name, pending in self._pending.items():
+            if pending:
+                self._write(name, pending[0].schema)
+        for writer in self._writers.values():
+            writer.close()
+        sizes = {n: StoredTable(self._rows[n], (self._folder / f"{n}.parquet").stat().st_size) for n in sorted(self._writers)}
+        self._writers = {}
+        source = StoredSource("", info, list(self._notices.values()), sizes)
+        (self._folder / "source.json").write_bytes(msgspec.json.encode(source))
+        target = self._store.folder(self._entry)
+        if self._store.lookup(self._entry) is None and target.exists():
+            # a damaged entry: moved aside first, since a folder cannot be replaced in one step
+            shutil.rmtree(target, ignore_errors=True)
+        try:
+            self._folder.rename(target)
+        except OSError:
+            faster = self._store.lookup(self._entry)
+            if faster is None:
+                raise
+            return faster
+        return msgspec.structs.replace(source, folder=str(target))
+
+    def _write(self, table: str, schema: pa.Schema) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if table not in self._writers:
+            self._writers[table] = pq.ParquetWriter(self._folder / f"{table}.parquet", schema, compression="zstd")
+        self._writers[table].write_table(pa.Table.from_batches(self._pending[table], schema))
+        self._pending[table] = []

@@ -1,0 +1,123 @@
+"""What a directory holds, before any analysis: files, jobs, ranks, clocks, gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from tracelab import __version__
+from tracelab.document import JobFacts, list_clocks, list_inputs
+from tracelab.ingest.rankmap import Assignment, RankMap
+from tracelab.observable import not_observable
+from tracelab.results import Clock, Coverage, Input, NotObservable, RankInfo, ResultNotice, RunInfo, Tool
+
+__all__ = ["FoundJob", "FoundRank", "Inspection", "inspect_files", "inspect_job"]
+
+
+class FoundJob(msgspec.Struct, frozen=True):
+    """A job that some of the files belong to; number 0 is the one that `analyze` takes."""
+
+    number: int
+    ranks: int
+    world_size: int | None
+    files: list[str]
+    start_ns: int | None
+    end_ns: int | None
+
+
+class FoundRank(msgspec.Struct, frozen=True):
+    """A rank of job 0, and where its number and host were taken from. Times are in the host's own clock."""
+
+    rank: int
+    rank_origin: str
+    host: str
+    host_origin: str
+    device: int | None
+    gpu: str | None
+    windows: int
+    start_ns: int | None
+    end_ns: int | None
+    events: int
+    files: list[str]
+
+
+class Inspection(msgspec.Struct, frozen=True, kw_only=True):
+    """The document of `tracelab inspect --json`."""
+
+    schema: str = "tracelab.inspection/1"
+    tool: Tool
+    name: str
+    world_size: int | None
+    jobs: list[FoundJob]
+    ranks: list[FoundRank]
+    missing_ranks: list[int]
+    clocks: list[Clock]
+    not_observable: list[NotObservable]
+    inputs: list[Input]
+    notices: list[ResultNotice]
+
+    def to_json(self) -> bytes:
+        """Indented JSON; equal inspections give equal bytes."""
+        return msgspec.json.format(msgspec.json.encode(self, order="deterministic"), indent=1) + b"\n"
+
+
+def _span(found: Sequence[Assignment]) -> tuple[int | None, int | None]:
+    spans = [a.process.span for a in found if a.process.span is not None]
+    return (min(s[0] for s in spans), max(s[1] for s in spans)) if spans else (None, None)
+
+
+def _jobs(ranks: RankMap) -> list[FoundJob]:
+    out = []
+    for number in sorted({a.job for a in ranks.assignments}):
+        mine = [a for a in ranks.assignments if a.job == number]
+        seen = {a.process.rank if a.process.rank is not None else ("?", a.process.source) for a in mine}
+        world = max((a.process.world_size for a in mine if a.process.world_size), default=None)
+        out.append(FoundJob(number, len(seen), world, sorted({a.process.name for a in mine}), *_span(mine)))
+    return out
+
+
+def _ranks(ranks: RankMap) -> list[FoundRank]:
+    out = []
+    for rank in ranks.ranks:
+        mine = [a for a in ranks.analysed if a.rank == rank]
+        first = mine[0].process
+        files = sorted({a.process.name for a in mine})
+        events = sum(a.process.events for a in mine)
+        out.append(FoundRank(rank, first.rank_origin, mine[0].host, first.host_origin, first.part.device, first.part.gpu, len(mine), *_span(mine), events, files))
+    return out
+
+
+def _notices(facts: JobFacts) -> list[ResultNotice]:
+    return [ResultNotice(n.path, n.notice.code, n.notice.severity, n.notice.count, n.notice.offset, n.notice.text, n.notice.hint) for n in facts.notices]
+
+
+def inspect_files(facts: JobFacts) -> Inspection:
+    """What can be said where no job can be analysed."""
+    return Inspection(
+        tool=Tool("tracelab", __version__),
+        name=facts.name,
+        world_size=facts.rank_map.world_size,
+        jobs=_jobs(facts.rank_map),
+        ranks=[],
+        missing_ranks=[],
+        clocks=[],
+        not_observable=[],
+        inputs=list_inputs(facts),
+        notices=_notices(facts),
+    )
+
+
+def inspect_job(facts: JobFacts) -> Inspection:
+    """What can be said of a directory with a job in it."""
+    clocks = list_clocks(facts.clocks)
+    rows = facts.ranks.iter_rows(named=True)
+    known = [(RankInfo(r["rank"], r["host"], r["device"], r["gpu"], []), Coverage(r["rank"], r["orphan_gpu_events"], r["truncated"], r["notices"])) for r in rows]
+    info = RunInfo(facts.name, None, None, facts.rank_map.world_size, [k[0] for k in known], list(facts.rank_map.missing), 0, None, [k[1] for k in known])
+    return msgspec.structs.replace(
+        inspect_files(facts),
+        ranks=_ranks(facts.rank_map),
+        missing_ranks=list(facts.rank_map.missing),
+        clocks=clocks,
+        not_observable=not_observable(info, clocks, facts.steps, facts.tables),
+    )

@@ -1,0 +1,66 @@
+"""What the files at hand cannot tell, and what to collect so that they can."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from tracelab.results import Clock, NotObservable, RunInfo
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["not_observable"]
+
+_LISTED = 16
+
+
+def _ranks(numbers: Sequence[int]) -> str:
+    more = len(numbers) - _LISTED
+    return ", ".join(str(n) for n in numbers[:_LISTED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _of_ranks(info: RunInfo) -> list[NotObservable]:
+    out = []
+    if info.missing_ranks:
+        reason = f"no file of rank {_ranks(info.missing_ranks)}"
+        out.append(NotObservable("Did a missing rank cause the waiting?", reason, "the profiler trace of every rank, of the same steps"))
+    if len(info.ranks) < 2:
+        reason = "one rank alone cannot show who waits for whom"
+        out.append(NotObservable("Is a rank slower than its peers?", reason, "traces of the other ranks, of the same steps"))
+    cut = [c.rank for c in info.coverage if c.truncated]
+    if cut:
+        out.append(NotObservable("What happened at the end of the capture?", f"the files of rank {_ranks(cut)} are cut short", "traces that were written to their end"))
+    return out
+
+
+def _of_clocks(info: RunInfo, clocks: Sequence[Clock]) -> list[NotObservable]:
+    loose = sorted({c.host for c in clocks if c.grade == "D"})
+    if not loose or len(info.ranks) < 2:
+        return []
+    reason = f"no collective ties the clock of {', '.join(loose[:_LISTED])} to the others"
+    return [NotObservable("Which host was late?", reason, "traces of one time window of all hosts, with the collectives that span them")]
+
+
+def _of_content(steps: pl.DataFrame, tables: Mapping[str, pl.LazyFrame]) -> list[NotObservable]:
+    out = []
+    if steps.height and (steps["origin"] == "window").any():
+        reason = "some ranks mark no steps: their whole capture counts as one"
+        out.append(NotObservable("How does time vary from step to step?", reason, "call profiler.step() once per iteration, so that the trace holds ProfilerStep marks"))
+    if "collectives" in tables and "comm_records" not in tables:
+        reason = "the trace states neither size nor group of its collectives"
+        out.append(NotObservable("What bandwidth do the collectives reach?", reason, "traces of PyTorch 2.3 or newer, which state them"))
+    return out
+
+
+_NETWORK = NotObservable(
+    "Was the network at fault (loss, congestion, a cable)?",
+    "profiler traces hold no counters of network interfaces or switches",
+    "counters of the interfaces and switches before and after, or sampled during, the slow steps",
+)
+
+
+def not_observable(info: RunInfo, clocks: Sequence[Clock], steps: pl.DataFrame, tables: Mapping[str, pl.LazyFrame]) -> list[NotObservable]:
+    """The questions that stay open for want of data, the most important first."""
+    network = [_NETWORK] if len(info.ranks) > 1 or (info.world_size or 1) > 1 else []
+    return [*_of_ranks(info), *_of_clocks(info, clocks), *_of_content(steps, tables), *network]

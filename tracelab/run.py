@@ -1,0 +1,229 @@
+"""One opened directory: the facade that the command line and notebooks share.
+
+    run = tracelab.open("traces/")
+    run.tables["collectives"].collect()
+    run.analyze().verdict
+
+Nothing is computed before it is asked for, and nothing twice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tracelab.align import Aligned, align
+from tracelab.analyses import ANALYSES
+from tracelab.analysis import Outcome, run_analyses
+from tracelab.document import JobFacts, build_result
+from tracelab.errors import NoUsableInputError, UnknownNameError, UsageError
+from tracelab.ingest.discovery import Candidate, discover
+from tracelab.ingest.identity import FileNotice, identify
+from tracelab.ingest.manifest import FileEntry, Manifest, load_manifest
+from tracelab.ingest.pipeline import Ingested, OnProgress, Options, ingest
+from tracelab.ingest.rankmap import RankMap, map_ranks
+from tracelab.ingest.scan import notices_frame, scan_parsed, sources_frame
+from tracelab.ingest.store import default_store_path
+from tracelab.inspection import Inspection, inspect_files, inspect_job
+from tracelab.results import Evidence, RunResult
+from tracelab.tables import ALIGNED_TABLES, CLOCKS, PARSED_TABLES, RANKS, STEPS, TABLES
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["JobTables", "Run", "open_run"]
+
+_KEEP = FileEntry()
+
+
+class JobTables(Mapping[str, "pl.LazyFrame"]):
+    """All tables of the analysed job by name, on one clock. `name in tables` tells whether a table has rows."""
+
+    def __init__(self, frames: Mapping[str, pl.LazyFrame], paths: Sequence[str]) -> None:
+        self._frames, self._paths = frames, paths
+        self._filled: dict[str, bool] = {}
+
+    def __getitem__(self, name: str) -> pl.LazyFrame:
+        try:
+            return self._frames[name]
+        except KeyError:
+            raise UnknownNameError("table", name, self._frames) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._frames)
+
+    def __len__(self) -> int:
+        return len(self._frames)
+
+    def __contains__(self, name: object) -> bool:
+        if not isinstance(name, str) or name not in self._frames:
+            return False
+        if name not in self._filled:
+            self._filled[name] = self._frames[name].head(1).collect().height > 0
+        return self._filled[name]
+
+    def evidence(self, source_id: int, rank: int | None, source_ts_ns: int | None, ts_ns: int | None, text: str) -> Evidence:
+        """A pointer into a source file."""
+        return Evidence(self._paths[source_id], rank, source_ts_ns, ts_ns, text)
+
+
+class Run:
+    """A directory whose files were recognised and read. See `open_run`."""
+
+    def __init__(self, root: Path, manifest: Manifest, candidates: Sequence[Candidate], ingested: Sequence[Ingested], job: int) -> None:
+        self.root, self.manifest = root, manifest
+        self.candidates, self.ingested = tuple(candidates), tuple(ingested)
+        processes, self._identity_notices = identify(ingested, manifest)
+        try:
+            self.rank_map: RankMap = map_ranks(processes, manifest, job)
+        except IndexError:
+            raise UsageError(f"there is no job number {job} in {root}", hint="`tracelab inspect` lists the jobs") from None
+
+    def __repr__(self) -> str:
+        return f"<tracelab.Run {str(self.root)!r}: {len(self.rank_map.ranks)} of {self.rank_map.world_size or '?'} ranks, {len(self.candidates)} files>"
+
+    @property
+    def name(self) -> str:
+        """The job's name: from the manifest, else that of the directory."""
+        return self.manifest.job.name or self.root.resolve().name
+
+    @cached_property
+    def hosts(self) -> dict[int, str]:
+        """Host by rank."""
+        return {a.rank: a.host for a in self.rank_map.analysed}
+
+    @cached_property
+    def aligned(self) -> Aligned:
+        """Clocks, steps, matched collectives. Raises `NoUsableInputError` where no file could be used."""
+        if not self.rank_map.analysed:
+            raise NoUsableInputError(f"nothing in {self.root} can be analysed", hint=self.what_was_found())
+        return align(scan_parsed(self.ingested, self.rank_map), self.hosts)
+
+    @cached_property
+    def tables(self) -> JobTables:
+        """All tables, on the aligned clock."""
+        parsed = scan_parsed(self.ingested, self.rank_map)
+        frames: dict[str, pl.LazyFrame] = {"sources": self.sources.lazy(), "notices": notices_frame(self.notices).lazy(), "ranks": self.ranks.lazy()}
+        frames |= {spec.name: self.aligned.to_aligned(parsed[spec.name]) for spec in PARSED_TABLES}
+        frames |= {spec.name: self.aligned.derived[spec.name].lazy() for spec in ALIGNED_TABLES}
+        frames["steps"] = self.steps.lazy()
+        return JobTables({name: frames[name] for name in TABLES}, [i.candidate.name for i in self.ingested])
+
+    @cached_property
+    def sources(self) -> pl.DataFrame:
+        """The table `sources`: every process of every file that was read."""
+        return sources_frame(self.ingested, self.rank_map)
+
+    @cached_property
+    def notices(self) -> tuple[FileNotice, ...]:
+        """Everything that could not be read or trusted: of files in order, of the rank map, of the alignment."""
+        found: list[FileNotice] = [FileNotice(c.name, c.notice) for c in self.candidates if c.notice is not None]
+        for item in self.ingested:
+            of_file = [item.notice] if item.notice is not None else []
+            of_file += item.source.notices if item.source is not None else []
+            found += [FileNotice(item.candidate.name, n) for n in of_file]
+        found += [*self._identity_notices, *self.rank_map.notices]
+        if self.rank_map.analysed:
+            found += [FileNotice("", n) for n in self.aligned.notices]
+        return tuple(found)
+
+    @cached_property
+    def ranks(self) -> pl.DataFrame:
+        """The table `ranks` of the analysed job."""
+        import polars as pl
+
+        counts = Counter(n.path for n in self.notices)
+        rows = []
+        for rank in self.rank_map.ranks:
+            mine = [a for a in self.rank_map.analysed if a.rank == rank]
+            paths = list(dict.fromkeys(a.process.name for a in mine))
+            part = mine[0].process.part
+            spans = [a.process.span for a in mine if a.process.span is not None]
+            infos = [self.ingested[a.process.source].source for a in mine]
+            orphans = sum(n.count for s in infos if s is not None for n in s.notices if n.code == "orphan-gpu-events")
+            override = self.manifest.ranks.get(rank)
+            rows.append(
+                {
+                    "rank": rank,
+                    "host": mine[0].host,
+                    "device": override.device if override is not None and override.device is not None else part.device,
+                    "gpu": part.gpu,
+                    "pid": part.pid,
+                    "sources": "\n".join(paths),
+                    "windows": len(mine),
+                    "start_ns": self.aligned.at(mine[0].host, min(s[0] for s in spans)) if spans else None,
+                    "end_ns": self.aligned.at(mine[0].host, max(s[1] for s in spans)) if spans else None,
+                    "orphan_gpu_events": orphans,
+                    "truncated": any(s.info.truncated for s in infos if s is not None),
+                    "notices": sum(counts[p] for p in paths),
+                },
+            )
+        return RANKS.conform(pl.DataFrame(rows, schema=RANKS.polars, orient="row"))
+
+    @cached_property
+    def steps(self) -> pl.DataFrame:
+        """The table `steps`, without those that the manifest skips."""
+        import polars as pl
+
+        return self.aligned.derived["steps"].filter(~pl.col("step").is_in(self.manifest.steps.skip))
+
+    @cached_property
+    def facts(self) -> JobFacts:
+        """What is known of the job before any analysis."""
+        return JobFacts(self.name, self.rank_map, self.candidates, self.ingested, self.notices, self.ranks, self.steps, self.aligned.clocks, self.tables)
+
+    def inspect(self) -> Inspection:
+        """What the directory holds, also where nothing of it can be analysed."""
+        if self.rank_map.analysed:
+            return inspect_job(self.facts)
+        empty = {spec.name: spec.empty() for spec in (RANKS, STEPS, CLOCKS)}
+        return inspect_files(
+            JobFacts(self.name, self.rank_map, self.candidates, self.ingested, self.notices, empty["ranks"], empty["steps"], empty["clocks"], {}),
+        )
+
+    def outcomes(self, params: Mapping[str, object] | None = None, *, raise_errors: bool = False) -> list[Outcome]:
+        """Every analysis with its status and typed result."""
+        return run_analyses(ANALYSES, self.tables, params, raise_errors=raise_errors)
+
+    def analyze(self, params: Mapping[str, object] | None = None, *, raise_errors: bool = False) -> RunResult:
+        """The whole result document. Raises `NoUsableInputError` where no file could be used."""
+        return build_result(self.facts, self.outcomes(params, raise_errors=raise_errors))
+
+    def what_was_found(self) -> str:
+        """What lies in the directory, for when nothing of it can be analysed."""
+        if not self.candidates:
+            return "the directory is empty"
+        kinds = Counter(c.looks_like for c in self.candidates if c.parser is None)
+        failed = sum(i.source is None for i in self.ingested)
+        found = [f"{count} × {kind}" for kind, count in sorted(kinds.items(), key=lambda kv: (-kv[1], kv[0]))[:8]]
+        if failed:
+            found.insert(0, f"{failed} recognised but unreadable")
+        return "found instead: " + "; ".join(found or ["files without a single usable event"])
+
+
+def open_run(
+    path: str | Path,
+    *,
+    manifest: str | Path | None = None,
+    cache_dir: str | Path | None = None,
+    jobs: int | None = None,
+    job: int = 0,
+    options: Options | None = None,
+    on_progress: OnProgress | None = None,
+) -> Run:
+    """Recognises and reads the files in a directory (or one file).
+
+    `manifest` replaces `tracelab.toml` in the directory; `cache_dir` the user's cache; `jobs` is the number of
+    processes; `job` the number of the job to analyse where there are several (0: the largest); `options` go to the
+    parsers (`python_functions`). Raises `UsageError` for wrong arguments; files that cannot be read become notices.
+    """
+    root = Path(path)
+    settings = load_manifest(root if root.is_dir() else root.parent, Path(manifest) if manifest is not None else None)
+    formats = {name: f.format for name, f in settings.files.items() if f.format is not None}
+    candidates = [c for c in discover(root, formats) if not settings.files.get(c.name, _KEEP).ignore]
+    store = Path(cache_dir) if cache_dir is not None else default_store_path()
+    return Run(root, settings, candidates, ingest(candidates, store, options=options, jobs=jobs, on_progress=on_progress), job)
+
