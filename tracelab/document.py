@@ -59,7 +59,9 @@ def list_inputs(facts: JobFacts) -> list[Input]:
     out = []
     for c in facts.candidates:
         item, a = ingested.get(c.name), assigned.get(c.name)
-        if item is None:
+        if c.ignored:
+            role = "ignored"
+        elif item is None:
             role = "unreadable" if c.notice is not None and c.notice.severity == "error" else "unknown"
         else:
             role = "unreadable" if item.source is None else "no-rank" if a is None else a.role

@@ -277,7 +277,8 @@ class Section(msgspec.Struct, frozen=True):
 class Input(msgspec.Struct, frozen=True):
     """A file that was found, and what became of it.
 
-    `role`: analysed, duplicate, other-job, no-rank, unreadable, unknown (no parser claims it).
+    `role`: analysed, duplicate, other-job, no-rank (no timed process in it), unreadable, ignored (by the manifest), unknown
+    (no parser claims it).
     """
 
     path: str

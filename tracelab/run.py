@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from tracelab.align import Aligned, align
 from tracelab.analyses import ANALYSES
 from tracelab.analysis import Outcome, run_analyses
 from tracelab.document import JobFacts, build_result
-from tracelab.errors import NoUsableInputError, UnknownNameError, UsageError
+from tracelab.errors import ManifestError, NoUsableInputError, UnknownNameError, UsageError
 from tracelab.ingest.discovery import Candidate, discover
 from tracelab.ingest.identity import FileNotice, identify
 from tracelab.ingest.manifest import FileEntry, Manifest, load_manifest
@@ -223,7 +224,10 @@ def open_run(
     root = Path(path)
     settings = load_manifest(root if root.is_dir() else root.parent, Path(manifest) if manifest is not None else None)
     formats = {name: f.format for name, f in settings.files.items() if f.format is not None}
-    candidates = [c for c in discover(root, formats) if not settings.files.get(c.name, _KEEP).ignore]
+    candidates = [replace(c, parser=None, ignored=True) if settings.files.get(c.name, _KEEP).ignore else c for c in discover(root, formats)]
+    unknown = sorted(set(settings.files) - {c.name for c in candidates})
+    if unknown:
+        raise ManifestError(f"the manifest names files that are not in {root}: {', '.join(unknown)}", hint="paths are relative to the directory, with / between folders")
     store = Path(cache_dir) if cache_dir is not None else default_store_path()
     return Run(root, settings, candidates, ingest(candidates, store, options=options, jobs=jobs, on_progress=on_progress), job)
 

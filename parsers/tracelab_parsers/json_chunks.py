@@ -33,6 +33,7 @@ _BYTE = re.compile(r"\(byte (\d+)\)")
 _SPACE = b" \t\r\n"
 _RAW = msgspec.json.Decoder(list[msgspec.Raw])
 _REPAIR_BYTES = 1 << 20
+_CAREFUL_BYTES = 64 << 10
 
 
 @dataclass(frozen=True)
@@ -82,14 +83,18 @@ class ElementReader(Generic[T]):
     closed: bool = False
     torn: bool = False
     _size: int = 0
+    _careful: bool = False
 
     def __iter__(self) -> Iterator[Chunk[T]]:
         self._size = self.limits.chunk
         while not (self.closed or self.torn):
             if self._at_end():
                 break
+            before = self.window.offset
             yield from self._step()
-            self._size = min(self._size * 4, self.limits.chunk) if self._size < self.limits.chunk else self._size
+            if self.window.offset > before and not self._careful:
+                self._size = min(self._size * 4, self.limits.chunk)
+            self._careful = False
 
     def _at_end(self) -> bool:
         c = self.window.peek()
@@ -189,13 +194,14 @@ class ElementReader(Generic[T]):
             self.window.advance(end + 1)
         elif last:
             end = balanced_end(piece, 0, len(piece))
-            if end >= 0 and not piece[end:].strip(_SPACE):
-                yield from self._emit(piece[:end])
-                self.window.advance(end)
-            self._tear()
+            if end < 0:
+                self._tear()
+                return
+            yield from self._emit(piece[:end])
+            self.window.advance(end)
+            self._past_comma()
         elif self._size < self.limits.element:
             self._size *= 2
-            self.limits = Limits(max(self.limits.chunk, self._size), self.limits.element, self.limits.value)
         else:
             self.report("oversized-event", self.window.offset)
             self.window.skip_value()
@@ -203,7 +209,7 @@ class ElementReader(Generic[T]):
 
     def _around(self, prefix: bytes) -> Iterator[Chunk[T]]:
         """`prefix` is valid but what follows breaks it: gives the elements before, or deals with the bad one."""
-        self._size = min(self.limits.chunk, 64 << 10)
+        self._size, self._careful = min(self.limits.chunk, _CAREFUL_BYTES), True
         commas = _commas(prefix)
         if len(commas):
             end = int(commas[-1])
@@ -296,6 +302,9 @@ def _commas(piece: bytes) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     marks = np.flatnonzero(_STRUCTURE[a])
     marks = marks[(np.searchsorted(quotes, marks) & 1) == 0]
     depth = np.cumsum(_STEP[a[marks]], dtype=np.int64)
+    closed = np.flatnonzero(depth < 0)
+    if len(closed):
+        marks, depth = marks[: closed[0]], depth[: closed[0]]
     return np.asarray(marks[(a[marks] == ord(",")) & (depth == 0)], np.int64)
 
 

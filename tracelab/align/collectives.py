@@ -26,7 +26,8 @@ DTYPE_BYTES: Mapping[str, int] = {
 _RECORD = ("operation", "dtype", "in_elements", "out_elements", "group_name", "group_desc", "group_size", "group_ranks", "src_rank", "dst_rank", "seq", "comms_id")
 _JOB = ("source_id", "part")
 _GLOO = r"^gloo:"
-_POOL_GAP = 2
+_POOL_GAP = 6
+"""Thread numbers further apart than this belong to different pools: other processes start threads at the same time."""
 
 
 def communication_rows(parsed: Mapping[str, pl.LazyFrame], steps: pl.DataFrame) -> pl.DataFrame:
@@ -118,7 +119,7 @@ def _cpu_rows(host_spans: pl.LazyFrame, kernels: pl.DataFrame) -> pl.DataFrame:
     """Operations of a CPU backend, from its annotations, for sources that moved nothing with their GPUs.
 
     The same operation also appears as `c10d::…` (its launch): only the annotation spans its work. Threads that the system
-    numbered in a row belong to one pool, and a pool to one process group.
+    numbered almost in a row belong to one pool, and a pool to one process group.
     """
     rows = (
         host_spans.filter((pl.col("kind") == "annotation") & pl.col("name").cast(pl.String).str.contains(_GLOO))

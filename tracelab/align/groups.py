@@ -123,7 +123,7 @@ def _numbered(rows: pl.DataFrame, world_size: int | None) -> tuple[pl.DataFrame,
             "group_id": per_key["group_id"],
             "ranks": per_key["ranks"],
             "size": per_key["size"],
-            "name": [_name(d, n, r) for d, n, r in zip(per_key["descs"].to_list(), per_key["names"].to_list(), per_key["ranks"].to_list(), strict=True)],
+            "name": [_name(d, n, r, seen) for d, n, r in zip(per_key["descs"].to_list(), per_key["names"].to_list(), per_key["ranks"].to_list(), strict=True)],
             "origin": ["stated" if s else "inferred" for s in per_key["is_stated"]],
         },
         schema=GROUPS.polars,
@@ -139,10 +139,10 @@ def _numbered(rows: pl.DataFrame, world_size: int | None) -> tuple[pl.DataFrame,
     return rows.with_columns(comm.alias("comm")).drop("key", "number", "members", "stated_members"), GROUPS.conform(groups)
 
 
-def _name(descs: list[str], names: list[str], ranks: list[int] | None) -> str:
+def _name(descs: list[str], names: list[str], ranks: list[int] | None, seen: int) -> str:
     told = [d for d in descs if d.lower() not in _QUIET]
     if told:
         return ", ".join(told[:3])
     if names:
         return "group " + ", ".join(names[:3])
-    return f"unnamed group of {len(ranks or [])} ranks"
+    return f"all {seen} ranks" if ranks and len(ranks) == seen else f"unnamed group of {len(ranks or [])} ranks"

@@ -33,6 +33,7 @@ class Candidate:
     parser: str | None
     looks_like: str
     notice: Notice | None = None
+    ignored: bool = False
 
 
 def _files(root: Path) -> Iterator[Path]:

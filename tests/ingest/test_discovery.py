@@ -1,0 +1,92 @@
+"""What lies in a directory: odd files are named, never opened blindly, never passed over."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+
+from tracelab.errors import UnknownNameError, UsageError
+from tracelab.ingest.discovery import discover
+from tracelab.ingest.heads import HEAD_BYTES, read_head
+
+EVENTS = b'{"schemaVersion": 1, "traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1.0, "dur": 2.0}]}'
+
+
+def found(root: Path) -> dict[str, tuple[str | None, str]]:
+    return {c.name: (c.parser, c.looks_like) for c in discover(root)}
+
+
+def test_other_files_are_named(tmp_path: Path) -> None:
+    (tmp_path / "a.sqlite").write_bytes(b"SQLite format 3\0" + b"\0" * 100)
+    (tmp_path / "debug.log").write_text("node:1:2 [0] NCCL INFO Bootstrap : Using eth0\n")
+    (tmp_path / "metrics.prom").write_text("# HELP x y\n# TYPE x counter\nx 1\n")
+    (tmp_path / "notes.md").write_text("hello\n")
+    (tmp_path / "all.zip").write_bytes(b"PK\x03\x04rest")
+    files = found(tmp_path)
+    assert {n: p for n, (p, _) in files.items()} == dict.fromkeys(("a.sqlite", "all.zip", "debug.log", "metrics.prom", "notes.md"))
+    assert files["a.sqlite"][1] == "SQLite database (Nsight Systems exports are)"
+    assert files["debug.log"][1] == "NCCL log"
+    assert files["metrics.prom"][1] == "Prometheus metrics"
+    assert files["all.zip"][1] == "zip archive: unpack it first"
+
+
+def test_gzip_is_seen_by_content_not_by_name(tmp_path: Path) -> None:
+    (tmp_path / "rank0.json").write_bytes(gzip.compress(EVENTS))
+    (tmp_path / "rank1.json.gz").write_bytes(EVENTS)
+    assert {n: p for n, (p, _) in found(tmp_path).items()} == {"rank0.json": "torch-profiler", "rank1.json.gz": "torch-profiler"}
+
+
+def test_pipes_and_empty_files_are_noted_not_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+    (tmp_path / "empty.json").touch()
+    by_name = {c.name: c for c in discover(tmp_path)}
+    assert by_name["pipe.json"].notice is not None and by_name["pipe.json"].notice.code == "unreadable-file"
+    assert by_name["empty.json"].notice is not None and by_name["empty.json"].notice.code == "empty-file"
+
+
+def test_a_link_to_nowhere_and_a_damaged_gzip_are_noted(tmp_path: Path) -> None:
+    (tmp_path / "gone.json").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "bad.json.gz").write_bytes(b"\x1f\x8b\x08\x00" + b"\xff" * 60)
+    codes = {c.name: c.notice.code for c in discover(tmp_path) if c.notice is not None}
+    assert codes == {"gone.json": "unreadable-file", "bad.json.gz": "unreadable-file"}
+
+
+def test_a_loop_of_folders_ends(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "again").symlink_to(tmp_path)
+    (tmp_path / "a" / "rank0.json").write_bytes(EVENTS)
+    assert list(found(tmp_path)) == ["a/rank0.json"]
+
+
+def test_a_name_that_is_no_text_is_spelled_out(tmp_path: Path) -> None:
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/rank0-\xff.json")).write_bytes(EVENTS)
+    assert list(found(tmp_path)) == ["rank0-\\xff.json"]
+
+
+def test_own_output_and_hidden_files_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "x.tracelab.html").write_text("<html>")
+    (tmp_path / "tracelab.toml").write_text("")
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / ".hidden" / "rank0.json").write_bytes(EVENTS)
+    assert found(tmp_path) == {}
+
+
+def test_the_head_of_a_gzip_bomb_is_bounded(tmp_path: Path) -> None:
+    (tmp_path / "bomb.json.gz").write_bytes(gzip.compress(b"[" + b" " * 50_000_000))
+    assert len(read_head(tmp_path / "bomb.json.gz").data) == HEAD_BYTES
+
+
+def test_a_single_file_is_a_directory_of_one(tmp_path: Path) -> None:
+    (tmp_path / "rank0.json").write_bytes(EVENTS)
+    (tmp_path / "rank1.json").write_bytes(EVENTS)
+    assert [c.name for c in discover(tmp_path / "rank0.json")] == ["rank0.json"]
+
+
+def test_a_path_or_format_that_does_not_exist_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="does not exist"):
+        discover(tmp_path / "nowhere")
+    with pytest.raises(UnknownNameError, match=r"no format 'torch-profile[\s\S]*did you mean 'torch-profiler'"):
+        discover(tmp_path, {"a.json": "torch-profile"})

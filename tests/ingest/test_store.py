@@ -1,0 +1,185 @@
+"""The cache: one entry per content, whole or absent, whoever races, dies or damages it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from tracelab.errors import SchemaError, TracelabError
+from tracelab.ingest import pipeline
+from tracelab.ingest.discovery import Candidate
+from tracelab.ingest.pipeline import Ingested, ProgressState, ingest
+from tracelab.ingest.store import Store, content_key, entry_name
+from tracelab.plugins import Emitter, EventCount, Match, Notice, Part, SourceFile, SourceInfo
+from tracelab.tables import PROCESS_GROUPS, TableSpec
+
+
+def groups(names: list[str]) -> pa.RecordBatch:
+    n = len(names)
+    rows = {"part": [0] * n, "group_name": names, "group_desc": [None] * n, "backend": [None] * n, "size": [2] * n, "group_ranks": [[0, 1]] * n}
+    return pa.RecordBatch.from_pydict(rows, schema=PROCESS_GROUPS.arrow)
+
+
+class LineParser:
+    """A parser whose rows are the lines of the file; some words make it misbehave."""
+
+    name = "lines"
+    version = 1
+    title = "lines"
+    tables: tuple[TableSpec, ...] = (PROCESS_GROUPS,)
+    option_names = ("upper",)
+
+    def __init__(self) -> None:
+        self.parsed: list[str] = []
+
+    def sniff(self, path: Path, head: bytes) -> Match | None:  # noqa: ARG002
+        return Match(1.0, "lines")
+
+    def parse(self, source: SourceFile, emit: Emitter) -> SourceInfo:
+        self.parsed.append(source.name)
+        lines = source.path.read_text().splitlines()
+        for line in lines:
+            if line == "crash":
+                raise ZeroDivisionError("on purpose")
+            if line == "refuse":
+                raise TracelabError("not for me", hint="take another")
+            if line == "wrong":
+                emit.batch(PROCESS_GROUPS, pa.RecordBatch.from_pydict({"part": [0]}))
+            if line == "odd":
+                emit.notice(Notice("odd-line", "warning", "an odd line", offset=len(line)))
+            emit.batch(PROCESS_GROUPS, groups([line.upper() if source.options.get("upper") else line]))
+        return SourceInfo([Part(rank=0)], event_counts=[EventCount("line", len(lines), stored=True)])
+
+
+@pytest.fixture
+def parser(monkeypatch: pytest.MonkeyPatch) -> Iterator[LineParser]:
+    fake = LineParser()
+    monkeypatch.setattr(pipeline, "parsers", lambda: {"lines": fake})
+    yield fake
+
+
+Files = Callable[..., list[Candidate]]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    def make(**texts: str) -> list[Candidate]:
+        out = []
+        for name, text in texts.items():
+            path = tmp_path / name
+            path.write_text(text)
+            out.append(Candidate(path, name, path.stat().st_size, gzipped=False, parser="lines", looks_like="lines"))
+        return out
+
+    return make
+
+
+def names(item: Ingested) -> list[str]:
+    assert item.source is not None
+    return pl.read_parquet(item.source.path("process_groups"))["group_name"].to_list()
+
+
+def test_unchanged_files_are_parsed_once(parser: LineParser, files: Files, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    assert [names(i) for i in ingest(files(a="x\ny", b="z"), store)] == [["x", "y"], ["z"]]
+    assert [names(i) for i in ingest(files(a="x\ny", b="changed"), store)] == [["x", "y"], ["changed"]]
+    assert parser.parsed == ["a", "b", "b"]
+
+
+def test_equal_content_is_parsed_once_whatever_its_name(parser: LineParser, files: Files, tmp_path: Path) -> None:
+    items = ingest(files(a="x", b="x"), tmp_path / "store")
+    assert [names(i) for i in items] == [["x"], ["x"]]
+    assert parser.parsed == ["a"]
+    assert items[0].content == items[1].content
+
+
+def test_an_option_of_the_parser_is_part_of_the_key_and_no_other_is(parser: LineParser, files: Files, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    assert names(ingest(files(a="x"), store)[0]) == ["x"]
+    assert names(ingest(files(a="x"), store, options={"upper": True})[0]) == ["X"]
+    assert names(ingest(files(a="x"), store, options={"other": True})[0]) == ["x"]
+    assert parser.parsed == ["a", "a"]
+
+
+def test_a_file_that_fails_costs_only_itself(parser: LineParser, files: Files, tmp_path: Path) -> None:
+    items = ingest(files(a="crash", b="fine", c="refuse", d="wrong"), tmp_path / "store")
+    notices = {i.candidate.name: i.notice for i in items if i.notice is not None}
+    assert {n: x.code for n, x in notices.items()} == {"a": "parser-fault", "c": "unreadable-file", "d": "unreadable-file"}
+    assert notices["c"].hint == "take another"
+    assert "ZeroDivisionError" in notices["a"].text
+    assert names(items[1]) == ["fine"]
+    assert not list((tmp_path / "store").rglob(".tmp-*")), "a failed parse leaves nothing behind"
+
+
+def test_notices_of_one_code_are_counted(parser: LineParser, files: Files, tmp_path: Path) -> None:
+    source = ingest(files(a="odd\nx\nodd\nodd"), tmp_path / "store")[0].source
+    assert source is not None
+    assert [(n.code, n.count, n.offset) for n in source.notices] == [("odd-line", 3, 3)]
+
+
+def test_a_damaged_entry_is_written_again(parser: LineParser, files: Files, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    source = ingest(files(a="x"), store)[0].source
+    assert source is not None
+    source.path("process_groups").write_bytes(b"cut short")
+    assert names(ingest(files(a="x"), store)[0]) == ["x"]
+    (Path(source.folder) / "source.json").write_text("{")
+    assert names(ingest(files(a="x"), store)[0]) == ["x"]
+    assert parser.parsed == ["a", "a", "a"]
+
+
+def test_of_two_runs_that_race_both_end_with_a_whole_entry(files: Files, tmp_path: Path) -> None:
+    (candidate,) = files(a="x")
+    store, parser = Store(tmp_path / "store"), LineParser()
+    entry = entry_name(content_key(candidate.path), parser, {})
+    with store.writer(entry) as slow:
+        slow.batch(PROCESS_GROUPS, groups(["x"]))
+        with store.writer(entry) as fast:
+            fast.batch(PROCESS_GROUPS, groups(["x"]))
+            first = fast.publish(SourceInfo([Part()]))
+        second = slow.publish(SourceInfo([Part()]))
+    assert first.folder == second.folder
+    assert store.lookup(entry) == first
+    assert [p.name for p in store.folder(entry).parent.iterdir()] == [store.folder(entry).name]
+
+
+def test_a_killed_run_leaves_nothing_that_counts(files: Files, tmp_path: Path) -> None:
+    (candidate,) = files(a="x")
+    store, parser = Store(tmp_path / "store"), LineParser()
+    entry = entry_name(content_key(candidate.path), parser, {})
+    store.writer(entry).__enter__().batch(PROCESS_GROUPS, groups(["x"]))
+    assert store.lookup(entry) is None
+
+
+def test_a_batch_of_another_schema_is_refused(tmp_path: Path) -> None:
+    with Store(tmp_path).writer("aa") as writer, pytest.raises(SchemaError, match="process_groups"):
+        writer.batch(PROCESS_GROUPS, pa.RecordBatch.from_pydict({"part": [0]}))
+
+
+def test_many_small_batches_become_one_table(tmp_path: Path) -> None:
+    with Store(tmp_path).writer("aa") as writer:
+        for i in range(1000):
+            writer.batch(PROCESS_GROUPS, groups([f"{i}", "again"]))
+        source = writer.publish(SourceInfo([Part()]))
+    frame = pl.read_parquet(source.path("process_groups"))
+    assert frame.height == source.tables["process_groups"].rows == 2000
+    assert frame["group_name"].to_list()[::2] == [str(i) for i in range(1000)]
+
+
+def test_progress_ends_at_the_total(parser: LineParser, files: Files, tmp_path: Path) -> None:
+    seen: list[ProgressState] = []
+    ingest(files(a="x", b="x", c="crash"), tmp_path / "store", on_progress=seen.append)
+    assert (seen[-1].files_done, seen[-1].files_total) == (3, 3)
+    assert seen[-1].bytes_done == seen[-1].bytes_total == 7
+    assert seen[-1].cached == 1
+
+
+def test_a_store_that_cannot_be_written_is_said(parser: LineParser, files: Files, tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    with pytest.raises(TracelabError, match=r"cannot be written[\s\S]*TRACELAB_CACHE_DIR"):
+        ingest(files(a="x"), blocked)
