@@ -31,7 +31,7 @@ samples: $(VENV)/.installed-test ## Write sample_traces/ again
 	$(BIN)/python -m tests.builders.samples
 
 benchmark: $(VENV)/.installed-test ## Compare the speed of reading with other tools (minutes, gigabytes)
-	$(BIN)/python benchmarks/ingest.py
+	$(BIN)/python -m benchmarks.ingest
 
 clean: ## Remove everything that can be made again, .venv too
 	rm -rf $(VENV) demo build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -101,7 +101,7 @@ class Run:
         """Clocks, steps, matched collectives. Raises `NoUsableInputError` where no file could be used."""
         if not self.rank_map.analysed:
             raise NoUsableInputError(f"nothing in {self.root} can be analysed", hint=self.what_was_found())
-        return align(scan_parsed(self.ingested, self.rank_map), self.hosts)
+        return align(scan_parsed(self.ingested, self.rank_map), self.hosts, self.rank_map.world_size)
 
     @cached_property
     def tables(self) -> JobTables:
@@ -137,32 +137,35 @@ class Run:
         import polars as pl
 
         counts = Counter(n.path for n in self.notices)
-        rows = []
-        for rank in self.rank_map.ranks:
-            mine = [a for a in self.rank_map.analysed if a.rank == rank]
-            paths = list(dict.fromkeys(a.process.name for a in mine))
-            part = mine[0].process.part
-            spans = [a.process.span for a in mine if a.process.span is not None]
-            infos = [self.ingested[a.process.source].source for a in mine]
-            orphans = sum(n.count for s in infos if s is not None for n in s.notices if n.code == "orphan-gpu-events")
-            override = self.manifest.ranks.get(rank)
-            rows.append(
-                {
-                    "rank": rank,
-                    "host": mine[0].host,
-                    "device": override.device if override is not None and override.device is not None else part.device,
-                    "gpu": part.gpu,
-                    "pid": part.pid,
-                    "sources": "\n".join(paths),
-                    "windows": len(mine),
-                    "start_ns": self.aligned.at(mine[0].host, min(s[0] for s in spans)) if spans else None,
-                    "end_ns": self.aligned.at(mine[0].host, max(s[1] for s in spans)) if spans else None,
-                    "orphan_gpu_events": orphans,
-                    "truncated": any(s.info.truncated for s in infos if s is not None),
-                    "notices": sum(counts[p] for p in paths),
-                },
-            )
-        return RANKS.conform(pl.DataFrame(rows, schema=RANKS.polars, orient="row"))
+        rows = [self._rank_row(rank, counts) for rank in self.rank_map.ranks]
+        frame = pl.DataFrame(rows, schema=RANKS.polars, orient="row")
+        for column in ("start_ns", "end_ns"):
+            times = frame.lazy().select("rank", source_ts_ns=column, ts_ns=column)
+            frame = frame.with_columns(self.aligned.to_aligned(times).collect()["ts_ns"].alias(column))
+        return RANKS.conform(frame)
+
+    def _rank_row(self, rank: int, notices: Counter[str]) -> dict[str, object]:
+        """A row of `ranks`, with times in the host's own clock."""
+        mine = [a for a in self.rank_map.analysed if a.rank == rank]
+        paths = list(dict.fromkeys(a.process.name for a in mine))
+        spans = [a.process.span for a in mine if a.process.span is not None]
+        stored = [s for a in mine if (s := self.ingested[a.process.source].source) is not None]
+        override = self.manifest.ranks.get(rank)
+        part = mine[0].process.part
+        return {
+            "rank": rank,
+            "host": mine[0].host,
+            "device": override.device if override is not None and override.device is not None else part.device,
+            "gpu": part.gpu,
+            "pid": part.pid,
+            "sources": "\n".join(paths),
+            "windows": len(mine),
+            "start_ns": min((s[0] for s in spans), default=None),
+            "end_ns": max((s[1] for s in spans), default=None),
+            "orphan_gpu_events": sum(n.count for s in stored for n in s.notices if n.code == "orphan-gpu-events"),
+            "truncated": any(s.info.truncated for s in stored),
+            "notices": sum(notices[p] for p in paths),
+        }
 
     @cached_property
     def steps(self) -> pl.DataFrame:

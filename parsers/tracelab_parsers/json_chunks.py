@@ -21,7 +21,7 @@ import numpy as np
 from tracelab_parsers.json_repair import balanced_end, next_starts, repair
 from tracelab_parsers.json_window import Window
 
-__all__ = ["Chunk", "ElementReader", "Limits", "Report"]
+__all__ = ["Chunk", "Decoder", "ElementReader", "Limits", "Report", "Verdict", "probe"]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -62,7 +62,9 @@ class Chunk(Generic[T]):
 
 
 @dataclass(frozen=True)
-class _Verdict:
+class Verdict:
+    """What a text from an element on is: it closes the array, could go on validly, breaks JSON, or nests too deep to tell."""
+
     state: Literal["closed", "clean", "broken", "deep"]
     at: int = 0
 
@@ -116,7 +118,7 @@ class ElementReader(Generic[T]):
         if chunk is not None:
             yield chunk
             return
-        verdict = _probe(piece)
+        verdict = probe(piece)
         if verdict.state == "closed":
             yield from self._emit(piece[: verdict.at])
             window.advance(verdict.at + 1)
@@ -265,23 +267,23 @@ def _last_cut(piece: bytes, high: int) -> tuple[int, int] | None:
     return None
 
 
-def _probe(piece: bytes) -> _Verdict:
+def probe(piece: bytes) -> Verdict:
     """How `piece`, which starts at an element, goes on: positions are in `piece`."""
     try:
         _RAW.decode(b"[" + piece)
-        return _Verdict("closed", piece.rfind(b"]"))
+        return Verdict("closed", piece.rfind(b"]"))
     except RecursionError:
-        return _Verdict("deep")
+        return Verdict("deep")
     except msgspec.DecodeError as e:
         message = str(e)
     m = _BYTE.search(message)
     if m is None:
-        return _Verdict("clean")
+        return Verdict("clean")
     at = int(m.group(1)) - 1
     if "trailing characters" in message:
-        return _Verdict("closed", piece.rfind(b"]", 0, at))
+        return Verdict("closed", piece.rfind(b"]", 0, at))
     # A number cut in its middle (`-`, `1.`, `1e`) reads like a broken one.
-    return _Verdict("clean") if at >= len(piece) - 3 else _Verdict("broken", at)
+    return Verdict("clean") if at >= len(piece) - 3 else Verdict("broken", at)
 
 
 _STRUCTURE = np.zeros(256, np.bool_)

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from tracelab_parsers.json_chunks import Chunk, Decoder, ElementReader, Limits, Report
+from tracelab_parsers.json_chunks import Chunk, Decoder, ElementReader, Limits, Report, probe
 from tracelab_parsers.json_window import Readable, Window
 
 __all__ = ["JsonDocument"]
@@ -150,10 +150,12 @@ class JsonDocument(Generic[T]):
         return True
 
     def _unended(self, offset: int) -> bool:
-        if self._window.find(self._resync):
+        """The file ends inside a value: torn where the value could go on validly, else broken and worth a search for the next key."""
+        text, _ = self._window.piece(self._limits.value)
+        if probe(text).state != "clean" and self._window.find(self._resync):
             self._report("broken-metadata", offset)
             return True
-        self._truncated()
+        self._report("truncated", offset)
         return False
 
 

@@ -10,17 +10,32 @@ from typing import Any
 from tracelab.results import Section
 from tracelab.units import NS_PER_S
 
-__all__ = ["Bars", "Figure", "Heatmap", "Line", "Series", "SectionBody", "columns", "numbers", "scale"]
+__all__ = ["COLORS", "Bars", "Figure", "Heatmap", "Line", "SectionBody", "Series", "columns", "color_of", "numbers", "scale", "scaled"]
 
-Number = float | int
+COLORS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#f0e442", "#999999")
+"""Colours that people with any colour vision can tell apart (Okabe and Ito, 2008; grey for black, which a dark page hides)."""
 
+_COLOR_OF_PART = {
+    "compute": COLORS[0],
+    "hidden": COLORS[4],
+    "memcpy": COLORS[1],
+    "exposed_transfer": COLORS[2],
+    "transfer": COLORS[2],
+    "exposed_wait": COLORS[3],
+    "exposed": COLORS[3],
+    "wait": COLORS[3],
+    "late": COLORS[3],
+    "idle": COLORS[7],
+}
 
 @dataclass(frozen=True)
 class Series:
-    """One part of each bar; `values` in the unit of the figure, None where unknown."""
+    """One part of each bar; `values` in the unit of the figure, None where unknown; `detail` follows the name in the legend."""
 
     name: str
     values: Sequence[float | None]
+    color: str
+    detail: str = ""
 
 
 @dataclass(frozen=True)
@@ -41,7 +56,10 @@ class Figure:
 
 @dataclass(frozen=True)
 class Bars(Figure):
-    """Stacked horizontal bars, one per category, the first on top. `unit` is that of all values."""
+    """Stacked horizontal bars, one per category, the first on top. `unit` is that of all values.
+
+    The parts of a bar stand from left to right in the order of `series`.
+    """
 
     categories: Sequence[str]
     series: Sequence[Series]
@@ -53,7 +71,7 @@ class Bars(Figure):
     def height(self) -> int:
         """Room for each bar, the legend and the axis."""
         count = len(self.categories)
-        return 110 + count * (22 if count <= 16 else 15)
+        return 70 + max(count * (22 if count <= 16 else 15), 40)
 
 
 @dataclass(frozen=True)
@@ -69,7 +87,10 @@ class Line(Figure):
 
 @dataclass(frozen=True)
 class Heatmap(Figure):
-    """Values over two integer axes, as cells (x, y, value); a cell that is not given stays empty."""
+    """Values over two integer axes, as cells (x, y, value); a cell that is not given stays empty.
+
+    Colours span the values from zero, or from the least one where `from_zero` is false.
+    """
 
     x: Sequence[int]
     y: Sequence[int]
@@ -78,6 +99,7 @@ class Heatmap(Figure):
     y_label: str
     value_label: str
     unit: str
+    from_zero: bool
 
     @property
     def height(self) -> int:
@@ -91,6 +113,13 @@ class SectionBody:
 
     figures: Sequence[Figure] = ()
     notes: Sequence[str] = ()
+
+
+def color_of(part: str, others: Sequence[str] = ()) -> str:
+    """The colour of a part of the time: the same in all pictures. An unknown part takes the first one that `others` leave."""
+    if part in _COLOR_OF_PART:
+        return _COLOR_OF_PART[part]
+    return next((c for c in COLORS if c not in others), COLORS[7])
 
 
 def numbers(values: Sequence[Any]) -> list[float | None]:

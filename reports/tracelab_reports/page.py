@@ -18,14 +18,16 @@ from tracelab_reports.tableview import TableView, table_view
 __all__ = ["Block", "Card", "Page", "SectionPart", "build_page"]
 
 _MAX_EVIDENCE = 12
+_MAX_OPEN_ROWS = 8
 
 
 @dataclass(frozen=True)
 class Block:
-    """A picture with the table beside it, or one of the two alone."""
+    """A picture with the table beside it, or one of the two alone. `open`: the table shows its rows at once."""
 
     figure: Figure | None
     table: TableView | None
+    open: bool = False
 
 
 @dataclass(frozen=True)
@@ -140,11 +142,14 @@ def _when(finding: Finding, origin: int | None) -> str:
     if origin is None:
         return format_time(finding.start_ns)
     end = finding.end_ns if finding.end_ns is not None else finding.start_ns
-    return f"{format_duration(finding.start_ns - origin)} to {format_duration(end - origin)} after job start"
+    first, last = ("0 s" if t == origin else format_duration(t - origin) for t in (finding.start_ns, end))
+    return f"{first} to {last} after job start" if last != first else f"{first} after job start"
 
 
 def _details(finding: Finding) -> list[tuple[str, str]]:
     """The whole subject, where the heading has room for a part of it only."""
+    if words.subject_text(finding) == words.subject_text(finding, 1_000_000) and not (finding.links and finding.hosts):
+        return []
     rows = [
         ("Ranks", words.ranks_text(finding.ranks, 40)),
         ("Hosts", ", ".join(finding.hosts)),
@@ -171,7 +176,7 @@ def _evidence(finding: Finding, anchor: str, origin: int | None) -> TableView | 
         _text("what", [e.text for e in rows]),
         _text("source", [e.source for e in rows], "file, relative to the analysed directory"),
         _text("rank", [e.rank for e in rows]),
-        _text("time in the source", [None if e.source_ts_ns is None else f"{e.source_ts_ns:,} ns" for e in rows], "in the file's own clock"),
+        _text("time in the source", [None if e.source_ts_ns is None else f"{e.source_ts_ns} ns" for e in rows], "in the file's own clock"),
         _text("ts_ns", [e.ts_ns for e in rows], "on the aligned clock", "ns"),
     )
     return table_view(table, origin_ns=origin, view_id=f"{anchor}-evidence", limit=_MAX_EVIDENCE)
@@ -184,7 +189,7 @@ def _section(section: Section, origin: int | None) -> SectionPart:
     blocks: list[Block] = []
     for figure in body.figures:
         blocks.append(Block(figure, views.pop(figure.table, None) if figure.table else None))
-    blocks += [Block(None, view) for view in views.values()]
+    blocks += [Block(None, view, open=True) for view in views.values()]
     return SectionPart(anchor, section.title, section.question, section.answer, blocks, body.notes)
 
 
@@ -209,6 +214,10 @@ def _attribution(result: RunResult) -> SectionPart | None:
     return SectionPart("section-attribution", "Attribution", "Where does the time of a step go?", answer, [block], [])
 
 
+def _listing(table: DataTable, view_id: str) -> list[Block]:
+    return [Block(None, table_view(table, view_id=view_id), open=table.rows <= _MAX_OPEN_ROWS)]
+
+
 def _coverage(result: RunResult) -> SectionPart | None:
     run = result.run
     if not run.ranks:
@@ -231,7 +240,7 @@ def _coverage(result: RunResult) -> SectionPart | None:
     answer = f"{len(run.ranks):,} ranks seen, {expected} expected, {len(run.missing_ranks):,} missing."
     if run.missing_ranks:
         answer += f" Missing: {words.ranks_text(run.missing_ranks, 20)}."
-    return SectionPart("coverage", "Ranks", "Which ranks do the files show, and what was lost of them?", answer, [Block(None, table_view(table, view_id="coverage-0"))], [])
+    return SectionPart("coverage", "Ranks", "Which ranks do the files show, and what was lost of them?", answer, _listing(table, "coverage-0"), [])
 
 
 def _clocks(result: RunResult) -> SectionPart | None:
@@ -251,7 +260,7 @@ def _clocks(result: RunResult) -> SectionPart | None:
     worst = facts.worst_uncertainty_ns(result)
     bound = "not known for every host" if worst is None else f"at most {words.seconds_text(worst / 1e9)}"
     answer = f"Times of different hosts were put on one clock; the uncertainty is {bound}."
-    return SectionPart("clocks", "Clocks", "How well do the hosts' clocks agree?", answer, [Block(None, table_view(table, view_id="clocks-0"))], [])
+    return SectionPart("clocks", "Clocks", "How well do the hosts' clocks agree?", answer, _listing(table, "clocks-0"), [])
 
 
 def _analyses(result: RunResult) -> SectionPart | None:
@@ -266,7 +275,7 @@ def _analyses(result: RunResult) -> SectionPart | None:
         _text("reason", [a.reason or None for a in rows]),
     )
     done = sum(a.status == "ok" for a in rows)
-    return SectionPart("analyses", "Analyses", "What was checked?", f"{done} of {words.plural(len(rows), 'analysis', 'analyses')} answered in full.", [Block(None, table_view(table, view_id="analyses-0"))], [])
+    return SectionPart("analyses", "Analyses", "What was checked?", f"{done} of {words.plural(len(rows), 'analysis', 'analyses')} answered in full.", _listing(table, "analyses-0"), [])
 
 
 def _notices(result: RunResult) -> SectionPart | None:
@@ -285,7 +294,7 @@ def _notices(result: RunResult) -> SectionPart | None:
         _text("code", [n.code for n in rows]),
     )
     answer = ", ".join(words.plural(n, severity if severity != "info" else "remark") for severity, n in facts.severity_counts(result).items()) + "."
-    return SectionPart("notices", "Notices", "What could not be read or trusted?", answer, [Block(None, table_view(table, view_id="notices-0"))], [])
+    return SectionPart("notices", "Notices", "What could not be read or trusted?", answer, _listing(table, "notices-0"), [])
 
 
 def _not_observable(result: RunResult) -> SectionPart | None:
@@ -300,7 +309,7 @@ def _not_observable(result: RunResult) -> SectionPart | None:
         _text("what to collect", [n.collect for n in rows]),
     )
     answer = f"{words.plural(len(rows), 'question')} stay open; the table says what to collect so that the next run answers them."
-    return SectionPart("not-observable", "Not observable", "What can these files not tell?", answer, [Block(None, table_view(table, view_id="not-observable-0"))], [])
+    return SectionPart("not-observable", "Not observable", "What can these files not tell?", answer, _listing(table, "not-observable-0"), [])
 
 
 def _inputs(result: RunResult) -> SectionPart | None:
@@ -320,7 +329,7 @@ def _inputs(result: RunResult) -> SectionPart | None:
     )
     used = sum(i.role == "analysed" for i in rows)
     answer = f"{used:,} of {words.plural(len(rows), 'file')} analysed."
-    return SectionPart("inputs", "Inputs", "Which files is this based on?", answer, [Block(None, table_view(table, view_id="inputs-0"))], [])
+    return SectionPart("inputs", "Inputs", "Which files is this based on?", answer, _listing(table, "inputs-0"), [])
 
 
 def _exported(result: RunResult) -> SectionPart | None:
@@ -328,4 +337,4 @@ def _exported(result: RunResult) -> SectionPart | None:
         return None
     rows = sorted(result.tables.items())
     table = _table("exported", "Tables that were exported beside this report", _text("table", [k for k, _ in rows]), _text("path", [v for _, v in rows]))
-    return SectionPart("exported", "Exported tables", "Where are the full tables?", f"{words.plural(len(rows), 'table')} exported.", [Block(None, table_view(table, view_id="exported-0"))], [])
+    return SectionPart("exported", "Exported tables", "Where are the full tables?", f"{words.plural(len(rows), 'table')} exported.", _listing(table, "exported-0"), [])

@@ -14,17 +14,15 @@ from functools import cache
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from tracelab_reports.figures import Bars, Figure, Heatmap, Line
+from tracelab_reports.figures import COLORS, Bars, Figure, Heatmap, Line
 from tracelab_reports.words import clean, rank_label
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["OKABE_ITO", "Drawing", "bokeh_js", "draw", "plain_label"]
+__all__ = ["Drawing", "bokeh_js", "draw", "plain_label"]
 
-OKABE_ITO = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#999999", "#56b4e9", "#cc79a7", "#f0e442")
-"""Colours that people with any colour vision can tell apart (Okabe and Ito, 2008), in the order of use."""
 _MAX_CELLS = 1024
 _EXACT_CELLS = 65_536
 """Up to this many cells a heatmap holds exact values; above, steps of 1/254 of its range (a quarter of the size)."""
@@ -104,10 +102,13 @@ def _finish(plot: Any, _element: Any) -> None:
         axis.axis_label_text_font_style = "normal"
         axis.axis_label_text_font = axis.major_label_text_font = _FONT
         axis.minor_tick_line_color = None
-    for legend in figure.legend:
-        legend.border_line_color = None
-        legend.background_fill_alpha = 0.0
-        legend.label_text_font = _FONT
+
+
+def _finish_bars(plot: Any, element: Any) -> None:
+    _finish(plot, element)
+    plot.state.xgrid[0].visible = True
+    plot.state.ygrid[0].visible = False
+    plot.state.yaxis[0].major_tick_line_color = None
 
 
 def _bars(figure: Bars) -> Any:
@@ -122,21 +123,19 @@ def _bars(figure: Bars) -> Any:
             invert_axes=True,
             invert_yaxis=True,
             color="part",
-            cmap=dict(zip([s.name for s in figure.series], OKABE_ITO, strict=False)),
+            cmap={s.name: s.color for s in figure.series},
             line_width=0,
             bar_width=0.78,
             responsive=True,
             height=figure.height,
             xlabel="",
             ylabel=f"{figure.value_label} [{figure.unit}]",
-            show_legend=True,
-            legend_position="top",
+            show_legend=False,
             tools=["hover"],
             default_tools=[],
             hover_tooltips=[(figure.category_label, "@category"), ("part", "@part"), ("value", f"@value{{0.000}} {figure.unit}")],
             toolbar=None,
-            show_grid=True,
-            hooks=[_finish],
+            hooks=[_finish_bars],
             backend="bokeh",
         )
     )
@@ -151,6 +150,13 @@ def _distinct(names: Sequence[str]) -> list[str]:
     return out
 
 
+def _finish_line(plot: Any, element: Any) -> None:
+    from bokeh.models import BasicTicker
+
+    _finish(plot, element)
+    plot.state.xaxis[0].ticker = BasicTicker(min_interval=1)
+
+
 def _line(figure: Line) -> Any:
     import holoviews as hv
     import numpy as np
@@ -159,11 +165,13 @@ def _line(figure: Line) -> Any:
     curve = hv.Curve((np.array(figure.x), y), "x", "y")
     dots = hv.Scatter((np.array(figure.x), y), "x", "y")
     top = float(np.nanmax(y)) * 1.08 or 1.0
-    common = {"responsive": True, "height": figure.height, "hooks": [_finish], "backend": "bokeh", "ylim": (0, top), "show_grid": True}
-    curve = curve.opts(hv.opts.Curve(color=OKABE_ITO[0], line_width=1.5, xlabel=figure.x_label, ylabel=f"{figure.y_label} [{figure.unit}]", default_tools=["xbox_zoom", "reset"], **common))
+    width = max(figure.x) - min(figure.x) or 1
+    xlim = (min(figure.x) - 0.02 * width, max(figure.x) + 0.02 * width)
+    common = {"xlim": xlim, "responsive": True, "height": figure.height, "hooks": [_finish_line], "backend": "bokeh", "ylim": (0, top), "show_grid": True}
+    curve = curve.opts(hv.opts.Curve(color=COLORS[0], line_width=1.5, xlabel=figure.x_label, ylabel=f"{figure.y_label} [{figure.unit}]", default_tools=["xbox_zoom", "reset"], **common))
     dots = dots.opts(
         hv.opts.Scatter(
-            color=OKABE_ITO[0],
+            color=COLORS[0],
             size=5 if len(figure.x) <= 200 else 2,
             tools=["hover"],
             default_tools=["xbox_zoom", "reset"],
@@ -200,14 +208,15 @@ def _grid(figure: Heatmap) -> _Grid:
 def _heatmap(figure: Heatmap) -> Any:
     import holoviews as hv
     import numpy as np
-    from bokeh.models import LinearColorMapper
+    from bokeh.models import BasicTicker, LinearColorMapper
     from bokeh.palettes import Cividis256
 
     grid = _grid(figure)
-    high = float(np.nanmax(grid.values)) or 1.0
+    low, high = (0.0 if figure.from_zero else float(np.nanmin(grid.values))), float(np.nanmax(grid.values))
+    high = high if high > low else low + 1.0
     exact = grid.values.size <= _EXACT_CELLS
     # Level 0 is a cell without a value.
-    image = grid.values if exact else np.nan_to_num(1 + np.clip(grid.values / high, 0, 1) * 254, nan=0.0).astype("uint8")
+    image = grid.values if exact else np.nan_to_num(1 + np.clip((grid.values - low) / (high - low), 0, 1) * 254, nan=0.0).astype("uint8")
     rows, cols = image.shape
     bounds = (
         grid.x_first - 0.5,
@@ -219,17 +228,19 @@ def _heatmap(figure: Heatmap) -> Any:
     def finish(plot: Any, element: Any) -> None:
         _finish(plot, element)
         mapper = plot.handles["glyph"].color_mapper
-        mapper.low, mapper.high = (0.0, high) if exact else (1, 255)
+        mapper.low, mapper.high = (low, high) if exact else (1, 255)
         mapper.nan_color = mapper.low_color = "rgba(0, 0, 0, 0)"
         bar = plot.handles["colorbar"]
-        bar.color_mapper = LinearColorMapper(palette=Cividis256, low=0.0, high=high)
+        bar.color_mapper = LinearColorMapper(palette=Cividis256, low=low, high=high)
         bar.title = f"{figure.value_label} [{figure.unit}]"
         bar.background_fill_color = bar.bar_line_color = bar.major_tick_line_color = None
         bar.title_text_font_style = "normal"
         bar.title_text_font = bar.major_label_text_font = _FONT
+        for axis in (plot.state.xaxis[0], plot.state.yaxis[0]):
+            axis.ticker = BasicTicker(min_interval=1)
         plot.state.yaxis[0].major_label_overrides = {r: rank_label(r) for r in range(grid.y_first, 0)}
 
-    value = f"@image{{0.000}} {figure.unit}" if exact else f"level @image of 255 (255 is {high:.3g} {figure.unit})"
+    value = f"@image{{0.000}} {figure.unit}" if exact else f"level @image{{0}}; 1 is {low:.3g} {figure.unit}, 255 is {high:.3g} {figure.unit}"
     # hv.Image puts the first row on top.
     picture = hv.Image(np.flipud(image), bounds=bounds, kdims=["x", "y"], vdims=["value"])
     return picture.opts(

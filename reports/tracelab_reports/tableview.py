@@ -59,7 +59,7 @@ def table_view(table: DataTable, *, origin_ns: int | None = None, view_id: str =
     height = min(limit, table.rows)
     rows = [[cells[i] if i < len(cells) else _EMPTY for cells in shown] for i in range(height)]
     heads = [TableColumn(_heading(c, origin_ns), c.doc, numeric) for c, (_, numeric) in zip(table.columns, formats, strict=True)]
-    return TableView(view_id or table.id, table.title, heads, rows, table.rows, table.rows_left_out, packed(csv_text(table)) if table.rows else "")
+    return TableView(view_id or table.id, table.title.rstrip("."), heads, rows, table.rows, table.rows_left_out, packed(csv_text(table)) if table.rows else "")
 
 
 def csv_text(table: DataTable) -> str:
@@ -104,7 +104,7 @@ def _number(value: float) -> str:
 
 def _point(origin_ns: int | None, value: float) -> str:
     if origin_ns is not None:
-        return f"{'+' if value >= origin_ns else '−'}{format_duration(abs(value - origin_ns))}"
+        return "0 s" if value == origin_ns else f"{'+' if value > origin_ns else '−'}{format_duration(abs(value - origin_ns))}"
     return format_time(int(value)) if value >= _EPOCH_FROM_NS else format_duration(value)
 
 
@@ -131,7 +131,8 @@ def _format_of(column: DataColumn, origin_ns: int | None) -> tuple[Callable[[Any
 
 
 def _heading(column: DataColumn, origin_ns: int | None) -> str:
-    name = column.name.removesuffix("_bytes_per_s").removesuffix("_ns").replace("_", " ").strip() or column.name
+    name = {"ts_ns": "time", "source_ts_ns": "time in the source"}.get(column.name, column.name)
+    name = name.removesuffix("_bytes_per_s").removesuffix("_ns").replace("_", " ").strip() or column.name
     if _is_point(column) and origin_ns is not None:
         return f"{name} after job start"
     known = {"ns", "B", "bytes", "B/s", "bytes/s", "", "1"}

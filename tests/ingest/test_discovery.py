@@ -66,6 +66,11 @@ def test_a_name_that_is_no_text_is_spelled_out(tmp_path: Path) -> None:
     assert list(found(tmp_path)) == ["rank0-\\xff.json"]
 
 
+def test_a_line_break_in_a_name_is_spelled_out(tmp_path: Path) -> None:
+    (tmp_path / "rank0\n\x1b[31m.json").write_bytes(EVENTS)
+    assert list(found(tmp_path)) == ["rank0\\x0a\\x1b[31m.json"]
+
+
 def test_own_output_and_hidden_files_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "x.tracelab.html").write_text("<html>")
     (tmp_path / "tracelab.toml").write_text("")

@@ -129,10 +129,7 @@ def _cpu_rows(host_spans: pl.LazyFrame, kernels: pl.DataFrame) -> pl.DataFrame:
     )
     if not rows.height:
         return rows
-    threads = rows.select(*_JOB, "tid").unique().sort(*_JOB, "tid")
-    new_pool = (pl.col("tid").diff() >= _POOL_GAP).fill_null(True).over(_JOB)
-    threads = threads.with_columns(new_pool.alias("new"))
-    threads = threads.with_columns(pl.col("new").cum_sum().over(_JOB).cast(pl.Int64).alias("channel")).drop("new")
+    threads = _pools(rows.select(*_JOB, "tid").unique().sort(*_JOB, "tid"))
     rows = rows.join(threads, on=[*_JOB, "tid"], how="left", maintain_order="left", validate="m:1")
     return rows.with_columns(
         pl.lit("gloo").alias("library"),
@@ -142,6 +139,17 @@ def _cpu_rows(host_spans: pl.LazyFrame, kernels: pl.DataFrame) -> pl.DataFrame:
         pl.col("name").alias("note"),
         pl.lit(None, pl.Int64).alias("stream"),
     ).drop("tid")
+
+
+def _pools(threads: pl.DataFrame) -> pl.DataFrame:
+    """Sorted (source_id, part, tid) with the number of the pool: PyTorch gives every gloo process group a pool of two threads."""
+    pools: list[int] = []
+    open_pool: tuple[object, int] | None = None
+    for source, part, tid in threads.iter_rows():
+        joins = open_pool is not None and open_pool[0] == (source, part) and tid is not None and tid - open_pool[1] < _POOL_GAP
+        pools.append(pools[-1] if joins else len(pools))
+        open_pool = None if joins or tid is None else ((source, part), tid)
+    return threads.with_columns(pl.Series("channel", pools, pl.Int64))
 
 
 def _normalised(rows: pl.DataFrame) -> pl.DataFrame:

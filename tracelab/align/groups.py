@@ -32,7 +32,8 @@ def assign_groups(rows: pl.DataFrame, process_groups: pl.LazyFrame, world_size: 
     rows = _by_name(rows)
     rows = _by_ends(rows, listed, world_size)
     rows = _global_peers(rows)
-    return _numbered(rows, world_size)
+    told = {tuple(ranks): desc for desc, ranks in listed.select("listed_desc", "listed_ranks").reverse().iter_rows() if ranks and desc}
+    return _numbered(rows, world_size, told)
 
 
 def _listed(process_groups: pl.LazyFrame) -> pl.DataFrame:
@@ -92,7 +93,7 @@ def _global_peers(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(pl.when(pl.col("members").is_null() | member | pl.col("peer").is_null()).then(pl.col("peer")).otherwise(position).cast(pl.Int32).alias("peer"))
 
 
-def _numbered(rows: pl.DataFrame, world_size: int | None) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _numbered(rows: pl.DataFrame, world_size: int | None, told: dict[Members, str]) -> tuple[pl.DataFrame, pl.DataFrame]:
     ranks_key = pl.col("members").cast(pl.List(pl.String)).list.join(",")
     named = pl.format("?{} {} {}", pl.col("group_name"), pl.col("group_desc").fill_null(""), pl.col("group_size").fill_null(-1))
     rows = rows.with_columns(pl.coalesce(ranks_key, named).alias("key"))
@@ -123,7 +124,7 @@ def _numbered(rows: pl.DataFrame, world_size: int | None) -> tuple[pl.DataFrame,
             "group_id": per_key["group_id"],
             "ranks": per_key["ranks"],
             "size": per_key["size"],
-            "name": [_name(d, n, r, seen) for d, n, r in zip(per_key["descs"].to_list(), per_key["names"].to_list(), per_key["ranks"].to_list(), strict=True)],
+            "name": [_name(d or [told.get(tuple(r or ()), "")], n, r, seen) for d, n, r in zip(per_key["descs"].to_list(), per_key["names"].to_list(), per_key["ranks"].to_list(), strict=True)],
             "origin": ["stated" if s else "inferred" for s in per_key["is_stated"]],
         },
         schema=GROUPS.polars,

@@ -72,7 +72,8 @@ class _Columns:
         name = pl.when(pl.col("stated")).then(pl.lit("")).otherwise(pl.col("name"))
         p2p = pl.col("operation").is_in(["send", "recv"])
         size = pl.when(pl.col("operation").is_in(["all_to_all"])).then(pl.lit(-1)).otherwise(pl.col("in_bytes").fill_null(-1))
-        token = rows.select(pl.struct(pl.when(p2p).then(pl.lit("send_recv")).otherwise(pl.col("operation")), size, pl.col("dtype"), name).rank("dense"))
+        kind = pl.when(p2p).then(pl.lit("send_recv")).otherwise(pl.col("operation"))
+        token = rows.select(pl.format("{}|{}|{}|{}", kind, size, pl.col("dtype").fill_null(""), name.fill_null("")).rank("dense"))
         self.token = token.to_series().to_numpy().astype(np.int64)
 
 

@@ -96,10 +96,10 @@ def _monotone(i: Int, j: Int, off: Int, width: int) -> list[tuple[int, int]]:
 def _fill(pairs: list[tuple[int, int]], a: Int, b: Int) -> list[tuple[int, int]]:
     """Adds what lies between neighbouring pairs where both sides hold the same tokens (ends that were late on one side)."""
     out: list[tuple[int, int]] = []
-    for (a0, b0), (a1, b1) in zip([(-1, -1), *pairs], [*pairs, (-1, -1)], strict=True):
-        if a0 >= 0 and a1 >= 0 and a1 - a0 == b1 - b0 and np.array_equal(a[a0 + 1 : a1], b[b0 + 1 : b1]):
+    for (a0, b0), (a1, b1) in zip([(-1, -1), *pairs], [*pairs, (len(a), len(b))], strict=True):
+        if a1 - a0 == b1 - b0 and np.array_equal(a[a0 + 1 : a1], b[b0 + 1 : b1]):
             out.extend((a0 + k, b0 + k) for k in range(1, a1 - a0))
-        if a1 >= 0:
+        if a1 < len(a):
             out.append((a1, b1))
     return out
 

@@ -51,8 +51,9 @@ def _own(path: Path, root: Path) -> bool:
 
 
 def _safe_name(path: Path, root: Path) -> str:
-    """The relative path as valid text: names may hold any byte, documents may not."""
-    return os.fsencode(path.relative_to(root).as_posix()).decode("utf-8", "backslashreplace")
+    """The relative path as printable text: names may hold any byte, also line breaks, and documents may not."""
+    text = os.fsencode(path.relative_to(root).as_posix()).decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
 
 
 def _claim(path: Path, head: bytes) -> tuple[str | None, str, Notice | None]:

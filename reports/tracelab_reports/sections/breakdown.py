@@ -40,8 +40,9 @@ def build(section: Section) -> SectionBody:
             "compute_ns",
             figure_id="compute-heatmap",
             title="Compute by rank and step",
-            note="A bright row is a rank that computes longer than its peers: more work, or a slower GPU.",
+            note="A bright row is a rank that computes longer than its peers: more work, or a slower GPU. Colours span the least to the most.",
             value_label="compute",
+            from_zero=False,
         ),
     ]
     return SectionBody([f for f in figures if f is not None])

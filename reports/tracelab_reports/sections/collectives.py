@@ -6,7 +6,7 @@ from typing import Any
 
 from tracelab.results import Section
 from tracelab.units import format_bytes, format_duration
-from tracelab_reports.figures import Bars, SectionBody, Series, columns, numbers, scale, scaled
+from tracelab_reports.figures import Bars, SectionBody, Series, color_of, columns, numbers, scale, scaled
 from tracelab_reports.words import shorten
 
 __all__ = ["build"]
@@ -32,7 +32,7 @@ def build(section: Section) -> SectionBody:
         table="collective_classes",
         note="A class is a group of ranks, an operation and a size. Transfer is the network's share, wait that of late ranks, summed over operations." + many,
         categories=names,
-        series=[Series("transfer", scaled([transfer[i] for i in rows], size)), Series("wait", scaled([wait[i] for i in rows], size))],
+        series=[Series(part, scaled([values[i] for i in rows], size), color_of(part)) for part, values in (("transfer", transfer), ("wait", wait))],
         category_label="group, operation, size",
         value_label="time, summed over operations",
         unit=unit,
@@ -42,4 +42,5 @@ def build(section: Section) -> SectionBody:
 
 def _class_name(group: Any, operation: Any, size: Any) -> str:
     amount = format_bytes(size) if isinstance(size, int | float) else "size unknown"
-    return f"{shorten(str(operation), 20)} {amount}, {shorten('group unknown' if group is None else str(group), 24)}"
+    name = "group unknown" if group is None else f"group {group}" if isinstance(group, int) else str(group)
+    return f"{shorten(str(operation), 20)} {amount}, {shorten(name, 24)}"

@@ -7,7 +7,7 @@ from typing import Any
 
 from tracelab.results import Section
 from tracelab.units import format_duration
-from tracelab_reports.figures import Bars, Heatmap, Series, columns, numbers, scale, scaled
+from tracelab_reports.figures import Bars, Heatmap, Series, color_of, columns, numbers, scale, scaled
 from tracelab_reports.words import rank_label
 
 __all__ = ["MAX_BARS", "rank_bars", "rank_step_heatmap"]
@@ -41,18 +41,18 @@ def rank_bars(
     return Bars(
         id=figure_id,
         title=title,
-        alt=f"Stacked bars of {len(shown)} ranks: {', '.join(name for _, name in parts)}. Rank {rank_label(ranks[top])} has most {names}: {format_duration(weight[top])}.",
+        alt=f"Bars of {len(shown)} ranks: {', '.join(name for _, name in parts)}. Rank {rank_label(ranks[top])} has most {names}: {format_duration(weight[top])}.",
         table=table,
         note=note + many,
         categories=[f"rank {rank_label(ranks[i])}" for i in shown],
-        series=[Series(name, scaled([values[column][i] for i in shown], size)) for column, name in parts],
+        series=[Series(name, scaled([values[column][i] for i in shown], size), color_of(column.removesuffix("_ns"))) for column, name in parts],
         category_label="rank",
         value_label=value_label,
         unit=unit,
     )
 
 
-def rank_step_heatmap(section: Section, table: str, column: str, *, figure_id: str, title: str, note: str, value_label: str) -> Heatmap | None:
+def rank_step_heatmap(section: Section, table: str, column: str, *, figure_id: str, title: str, note: str, value_label: str, from_zero: bool = True) -> Heatmap | None:
     """A cell per rank and step, coloured by a column in ns; None with one rank or one step, where a bar says as much."""
     found = columns(section, table, "rank", "step", column)
     if found is None:
@@ -76,4 +76,5 @@ def rank_step_heatmap(section: Section, table: str, column: str, *, figure_id: s
         y_label="rank",
         value_label=value_label,
         unit=unit,
+        from_zero=from_zero,
     )

@@ -15,10 +15,10 @@ def build(section: Section) -> SectionBody:
         rank_bars(
             section,
             "arrivals_by_rank",
-            (("late_ns", "late"), ("wait_ns", "waited")),
+            (("late_ns", "late"),),
             figure_id="arrivals-by-rank",
-            title="How long each rank came late to collectives, and how long it waited for others",
-            note="The rank that waits longest is the one that is least to blame.",
+            title="How late each rank came to collectives",
+            note="Time by which it arrived after the rank before it, where it was the last. The table also has the waits: who waits longest is least to blame.",
             value_label="time over the analysed steps",
             by=("late_ns",),
         ),

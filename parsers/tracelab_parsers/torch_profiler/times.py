@@ -1,0 +1,141 @@
+"""Microseconds of a trace, as it writes them, to integer nanoseconds, exactly.
+
+Traces write microseconds with three decimals at most. A float holds those exactly enough up to 2^43 µs: its error is
+below half a nanosecond, and whole and fractional microseconds are rounded apart so that no product adds to it. Larger
+times (those of the Unix epoch) are exact only as integers or as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["ABSOLUTE_NS", "MAX_DUR_NS", "MAX_TS_NS", "Times", "exact_ns", "needs_text", "span_times"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+FLOAT_LIMIT_US = float(1 << 43)
+_DUR_LIMIT_US = float(1 << 33)
+MAX_TS_NS = 4 * 10**18
+MAX_DUR_NS = 10**18
+ABSOLUTE_NS = 10**18
+"""Times from here on (September 2001) count from the Unix epoch whatever base the file states: no trace runs for 31 years."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """Starts and lengths in ns, as the source counts them. Where `usable` is false both are 0.
+
+    `clamped`: the source gives a start of 0 (unknown, or before the capture), or a length below 0 or none at all.
+    """
+
+    ts: Ints
+    dur: Ints
+    usable: Bools
+    clamped: Bools
+
+
+def _floats(values: Sequence[Any]) -> Floats | None:
+    try:
+        return np.array(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def needs_text(values: Sequence[Any]) -> bool:
+    """Whether these times cannot be told exactly from what was decoded: floats beyond 2^43 µs."""
+    a = _floats(values)
+    if a is None or not len(a) or not np.nanmax(np.abs(a), initial=0.0) >= FLOAT_LIMIT_US:
+        return False
+    return any(type(v) is float and abs(v) >= FLOAT_LIMIT_US for v in values)
+
+
+def exact_ns(value: object) -> int | None:
+    """`value` µs (a number, or its text) in ns, rounded half to even; None where it is no finite time within 126 years of 0."""
+    if isinstance(value, int):
+        return value * 1000 if abs(value) < MAX_TS_NS // 1000 else None
+    text = value.decode("ascii", "replace") if isinstance(value, bytes) else str(value)
+    if text[-4:-3] == "." and len(text) < 24:
+        try:
+            ns = int(text[:-4] + text[-3:])
+        except ValueError:
+            return None
+        return ns if abs(ns) < MAX_TS_NS else None
+    return _decimal_ns(_decimal(text))
+
+
+def _decimal(text: str) -> Decimal | None:
+    try:
+        us = Decimal(text) if len(text) <= 64 else None
+    except InvalidOperation:
+        return None
+    return us if us is not None and us.is_finite() and us.adjusted() < 20 else None
+
+
+def _decimal_ns(us: Decimal | None) -> int | None:
+    if us is None:
+        return None
+    ns = int((us * 1000).to_integral_value(ROUND_HALF_EVEN))
+    return ns if abs(ns) < MAX_TS_NS else None
+
+
+def _small_floats(ts: Floats, dur: Floats) -> tuple[Ints, Ints]:
+    """Start and length such that start + length is the rounded end."""
+    whole, whole_dur = np.floor(ts), np.floor(dur)
+    part, part_dur = ts - whole, dur - whole_dur
+    start = whole.astype(np.int64) * 1000 + np.rint(part * 1000).astype(np.int64)
+    end = (whole + whole_dur).astype(np.int64) * 1000 + np.rint((part + part_dur) * 1000).astype(np.int64)
+    return start, end - start
+
+
+def _integers(ts: Sequence[Any], dur: Floats) -> tuple[Ints, Ints] | None:
+    try:
+        start = np.array(ts, dtype=np.int64)
+    except OverflowError:
+        return None
+    if np.abs(start).max(initial=0) >= MAX_TS_NS // 1000:
+        return None
+    whole = np.floor(dur)
+    return start * 1000, whole.astype(np.int64) * 1000 + np.rint((dur - whole) * 1000).astype(np.int64)
+
+
+def span_times(ts: Sequence[Any], dur: Sequence[Any]) -> Times:
+    """Times of spans from `ts` and `dur` as decoded: numbers, text of numbers, or anything else (unusable)."""
+    a, d = _floats(ts), _floats(dur)
+    if a is not None and d is not None and np.isfinite(a).all() and np.isfinite(d).all() and np.abs(d).max(initial=0.0) < _DUR_LIMIT_US:
+        pair = _small_floats(a, d) if np.abs(a).max(initial=0.0) < FLOAT_LIMIT_US else None
+        if pair is None and set(map(type, ts)) == {int}:
+            pair = _integers(ts, d)
+        if pair is not None:
+            return _times(*pair, np.ones(len(ts), np.bool_), np.zeros(len(ts), np.bool_))
+    return _one_by_one(ts, dur)
+
+
+def _one_by_one(ts: Sequence[Any], dur: Sequence[Any]) -> Times:
+    n = len(ts)
+    start, length = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    usable, no_length = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
+    for i, (t, d) in enumerate(zip(ts, dur, strict=True)):
+        ns = exact_ns(t)
+        if ns is None:
+            continue
+        usable[i], start[i] = True, ns
+        missing = d is None or d == b"" or d == b"null"
+        span = None if missing else exact_ns(d)
+        no_length[i] = span is None
+        length[i] = min(span or 0, MAX_DUR_NS)
+    return _times(start, length, usable, no_length)
+
+
+def _times(start: Ints, length: Ints, usable: Bools, no_length: Bools) -> Times:
+    too_long = length >= MAX_DUR_NS
+    clamped = ((start == 0) & usable) | (length < 0) | no_length
+    usable = usable & ~too_long
+    return Times(np.where(usable, start, 0), np.where(usable & (length > 0), length, 0), usable, clamped & usable)
