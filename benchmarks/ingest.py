@@ -23,7 +23,7 @@ from benchmarks.inputs import Input, repeated
 
 WORKER = Path(__file__).with_name("workers.py")
 HTA_REQUIREMENTS = ("HolisticTraceAnalysis==0.5.0", "pandas<2.3")
-MEMORY_PER_BYTE = {"json.load": 8, "decode": 8, "hta": 12}
+MEMORY_PER_BYTE = {"json.load": 8, "hta": 12}
 """Rough need of tools that hold a whole file: a set is left out for them where the machine has less."""
 
 

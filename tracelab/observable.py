@@ -49,7 +49,7 @@ def _of_content(steps: pl.DataFrame, tables: Mapping[str, pl.LazyFrame]) -> list
         out.append(NotObservable("How does time vary from step to step?", reason, "call profiler.step() once per iteration, so that the trace holds ProfilerStep marks"))
     if "collectives" in tables and "comm_records" not in tables:
         reason = "the trace states neither size nor group of its collectives"
-        out.append(NotObservable("What bandwidth do the collectives reach?", reason, "traces of PyTorch 2.3 or newer, which state them"))
+        out.append(NotObservable("What bandwidth do the collectives reach?", reason, "traces of PyTorch 2.3 or newer of a job over NCCL or RCCL, which state them"))
     return out
 
 

@@ -10,6 +10,7 @@ not is broken at a known byte (one bad element, which is repaired or dropped).
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -29,11 +30,13 @@ Report = Callable[[str, int], None]
 """Takes a notice code and the offset in the uncompressed file."""
 
 _CUT = re.compile(rb"\}\s*,\s*(?=\{)")
+_CLOSE = re.compile(rb"\}\s*\]\s*(?:[,}]|$)")
 _BYTE = re.compile(r"\(byte (\d+)\)")
 _SPACE = b" \t\r\n"
 _RAW = msgspec.json.Decoder(list[msgspec.Raw])
 _REPAIR_BYTES = 1 << 20
 _CAREFUL_BYTES = 64 << 10
+_FIRST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class Decoder(Protocol[T_co]):
 
 @dataclass(frozen=True)
 class Chunk(Generic[T]):
-    """Elements in a row. `text` is the JSON array that they were decoded from, empty where one by one; `offset` is where they begin."""
+    """Elements in a row. `text` is a valid JSON array of them, one for one; `offset` is where they begin."""
 
     elements: list[T]
     text: bytes
@@ -73,12 +76,14 @@ class Verdict:
 class ElementReader(Generic[T]):
     """Reads array elements from `window`, which stands after the `[`, to the closing `]`.
 
-    `decoder` decodes a JSON array of elements and may be exchanged between two chunks; `convert` makes an element from
-    a plain Python value where the decoder refuses its text.
+    `decoder` decodes a JSON array of elements and may be exchanged between two chunks. Where it refuses a chunk,
+    `single` decodes the elements one by one, and `convert` makes an element from a plain Python value where `single`
+    refuses too.
     """
 
     window: Window
     decoder: Decoder[T]
+    single: Decoder[T]
     convert: Callable[[object], T]
     report: Report
     limits: Limits = field(default_factory=Limits)
@@ -88,7 +93,8 @@ class ElementReader(Generic[T]):
     _careful: bool = False
 
     def __iter__(self) -> Iterator[Chunk[T]]:
-        self._size = self.limits.chunk
+        # The first chunk is small: what it shows of the file may change how the rest is decoded.
+        self._size = min(self.limits.chunk, _FIRST_BYTES)
         while not (self.closed or self.torn):
             if self._at_end():
                 break
@@ -144,8 +150,9 @@ class ElementReader(Generic[T]):
         return None
 
     def _last(self, piece: bytes) -> Chunk[T] | None:
-        """All elements, if the last `]` of the file closes the array."""
-        end = piece.rfind(b"]")
+        """All elements, if there is but one place near the end where the array may close, and it does."""
+        ends = [m.start() for m in _CLOSE.finditer(piece, max(0, len(piece) - _CAREFUL_BYTES))]
+        end = piece.index(b"]", ends[0]) if len(ends) == 1 else -1
         chunk = self._decode(piece[:end]) if end >= 0 else None
         if chunk is not None:
             self.window.advance(end + 1)
@@ -167,17 +174,19 @@ class ElementReader(Generic[T]):
         if chunk is not None:
             yield chunk
             return
-        elements: list[T] = []
+        singles: list[tuple[T, bytes]] = []
         start = self.window.offset
         begin = 0
         for end in (*_commas(body), len(body)):
-            elements.extend(self._single(body[begin:end], start + begin))
+            if body[begin:end].strip(_SPACE):
+                singles.extend(self._single(body[begin:end], start + begin))
             begin = end + 1
-        yield Chunk(elements, b"", start)
+        yield _together(singles, start)
 
-    def _single(self, text: bytes, offset: int) -> list[T]:
+    def _single(self, text: bytes, offset: int) -> list[tuple[T, bytes]]:
+        """The element that `text` holds, and valid text of it; nothing where it cannot be read."""
         try:
-            return self.decoder.decode(b"[%b]" % text)
+            return [(e, text) for e in self.single.decode(b"[%b]" % text)]
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             repaired = repair(text)
         if repaired is None:
@@ -185,7 +194,7 @@ class ElementReader(Generic[T]):
             return []
         for code in repaired.codes:
             self.report(code, offset)
-        return [self.convert(repaired.value)]
+        return [(self.convert(repaired.value), _encode(repaired.value))]
 
     def _clean(self, piece: bytes, last: bool) -> Iterator[Chunk[T]]:
         """`piece` is valid as far as it goes but does not close the array."""
@@ -230,7 +239,7 @@ class ElementReader(Generic[T]):
                 self.report(code, offset + start)
             self.window.advance(end)
             self._past_comma()
-            yield Chunk([self.convert(value)], b"", offset + start)
+            yield _together([(self.convert(value), _encode(value))], offset + start)
             return
         self.report("bad-event", offset + start)
         self._drop(data, start, last)
@@ -253,6 +262,14 @@ class ElementReader(Generic[T]):
     def _past_comma(self) -> None:
         if self.window.peek() == b",":
             self.window.advance(1)
+
+
+def _encode(value: object) -> bytes:
+    return json.dumps(value, allow_nan=False).encode()
+
+
+def _together(singles: list[tuple[T, bytes]], offset: int) -> Chunk[T]:
+    return Chunk([e for e, _ in singles], b"[%b]" % b",".join(text for _, text in singles), offset)
 
 
 def _last_cut(piece: bytes, high: int) -> tuple[int, int] | None:

@@ -38,6 +38,7 @@ class JsonDocument(Generic[T]):
         convert: Callable[[object], T],
         report: Report,
         *,
+        single: Decoder[T] | None = None,
         keep: frozenset[str] = frozenset(),
         limits: Limits | None = None,
     ) -> None:
@@ -47,7 +48,7 @@ class JsonDocument(Generic[T]):
         self._keep = keep
         self._report = report
         self._resync = _known_keys(keep | {key})
-        self._reader = ElementReader(self._window, decoder, convert, report, self._limits)
+        self._reader = ElementReader(self._window, decoder, single or decoder, convert, report, self._limits)
         self._arrays = 0
         self.values: dict[str, bytes] = {}
         self.finished = False

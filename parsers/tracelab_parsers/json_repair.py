@@ -57,8 +57,8 @@ def _no_constant(_: str) -> None:
     return None
 
 
-def _integer(text: str) -> int | float:
-    return int(text) if len(text) <= MAX_DIGITS else float("inf")
+def _integer(text: str) -> int | None:
+    return int(text) if len(text) <= MAX_DIGITS else None
 
 
 def _load(text: str) -> Any:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tracelab.results import Clock, Finding, RunResult
-from tracelab.units import NS_PER_S, format_duration, format_share
+from tracelab.results import Finding, RunResult
+from tracelab.units import NS_PER_S, format_share
 from tracelab_reports.words import gpu_hours_text, plural, ranks_text, seconds_text
 
-__all__ = ["clock_text", "cost_text", "job_text", "limits", "offset_text", "severity_counts", "share_text", "worst_uncertainty_ns"]
+__all__ = ["cost_text", "job_text", "limits", "severity_counts", "share_text", "worst_uncertainty_ns"]
 
 
 def _span_s(result: RunResult) -> float | None:
@@ -57,17 +57,6 @@ def worst_uncertainty_ns(result: RunResult) -> int | None:
     """The largest uncertainty of a host's clock; None where one is unknown or there are no clocks."""
     known = [c.uncertainty_ns for c in result.clocks]
     return None if not known or any(u is None for u in known) else max(u for u in known if u is not None)
-
-
-def offset_text(ns: int) -> str:
-    """An offset with its sign."""
-    return f"{'+' if ns > 0 else '−' if ns < 0 else ''}{format_duration(abs(ns))}"
-
-
-def clock_text(clock: Clock) -> str:
-    """`+12.3 ms ± 4.00 µs`."""
-    bound = "± unknown" if clock.uncertainty_ns is None else f"± {format_duration(clock.uncertainty_ns)}"
-    return f"{offset_text(clock.offset_ns)} {bound}"
 
 
 def limits(result: RunResult) -> list[str]:

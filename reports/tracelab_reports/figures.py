@@ -10,10 +10,13 @@ from typing import Any
 from tracelab.results import Section
 from tracelab.units import NS_PER_S
 
-__all__ = ["COLORS", "Bars", "Figure", "Heatmap", "Line", "SectionBody", "Series", "columns", "color_of", "numbers", "scale", "scaled"]
+__all__ = ["COLORS", "Bars", "Figure", "Heatmap", "Line", "SectionBody", "Series", "color_of", "columns", "numbers", "scale", "scaled"]
 
 COLORS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#f0e442", "#999999")
 """Colours that people with any colour vision can tell apart (Okabe and Ito, 2008; grey for black, which a dark page hides)."""
+
+_MAX_ROWS, _MAX_COLUMNS = 256, 512
+"""Cells of a heatmap: with more, a single rank would be thinner than a pixel and vanish."""
 
 _COLOR_OF_PART = {
     "compute": COLORS[0],
@@ -27,6 +30,7 @@ _COLOR_OF_PART = {
     "late": COLORS[3],
     "idle": COLORS[7],
 }
+
 
 @dataclass(frozen=True)
 class Series:
@@ -89,7 +93,8 @@ class Line(Figure):
 class Heatmap(Figure):
     """Values over two integer axes, as cells (x, y, value); a cell that is not given stays empty.
 
-    Colours span the values from zero, or from the least one where `from_zero` is false.
+    Colours span the values from zero, or from the least one where `from_zero` is false. Where there are more rows or
+    columns than a screen can show, neighbours share a cell: their highest value, or their lowest where `keep_low`.
     """
 
     x: Sequence[int]
@@ -100,11 +105,26 @@ class Heatmap(Figure):
     value_label: str
     unit: str
     from_zero: bool
+    keep_low: bool
 
     @property
     def height(self) -> int:
-        """Room for each row, the axis and the colour bar."""
-        return max(240, min(560, 150 + 16 * (max(self.y) - min(self.y) + 1)))
+        """Room for each row (two pixels at least) and the axis."""
+        rows = (max(self.y) - min(self.y)) // self.bins[1] + 1
+        return max(200, min(2 * _MAX_ROWS + 90, 90 + 16 * rows))
+
+    @property
+    def bins(self) -> tuple[int, int]:
+        """How many neighbours share a cell, along x and along y."""
+        return math.ceil((max(self.x) - min(self.x) + 1) / _MAX_COLUMNS), math.ceil((max(self.y) - min(self.y) + 1) / _MAX_ROWS)
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The values of the first and the last colour."""
+        known = [v for v in self.values if v is not None]
+        low = 0.0 if self.from_zero else min(known, default=0.0)
+        high = max(known, default=low)
+        return low, high if high > low else low + 1.0
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,8 @@ def _asset(name: str) -> str:
 def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    env = Environment(loader=PackageLoader("tracelab_reports"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_shown)
+    loader = PackageLoader("tracelab_reports")
+    env = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_shown)
     env.filters.update(gpu_hours=words.gpu_hours_text, seconds=words.seconds_text, ranks=words.ranks_text, steps=words.steps_text, kind=words.kind_title)
     return env
 
@@ -48,9 +49,9 @@ def _policy(scripts: list[str]) -> str:
     return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
 
 
-def _script_data(text: str) -> Markup:
+def _script_data(text: str) -> str:
     """JSON for a script element that is not run: without a character that could end it or open a comment in it."""
-    return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 class HtmlReporter:
@@ -63,7 +64,7 @@ class HtmlReporter:
         """The page; equal results give equal bytes."""
         page = build_page(result)
         scripts = [_asset("theme.js"), _asset("report.js")]
-        charts: Markup | None = None
+        charts: str | None = None
         roots: dict[str, str] = {}
         if page.figures:
             from tracelab_reports import plots
@@ -77,9 +78,9 @@ class HtmlReporter:
             result=result,
             run=result.run,
             words=words,
-            policy=Markup(_policy(scripts).replace("&", "&amp;").replace('"', "&quot;")),
-            css=Markup(_asset("report.css")),
-            scripts=[Markup(s) for s in scripts],
+            policy=_policy(scripts),
+            css=_asset("report.css"),
+            scripts=scripts,
             charts=charts,
             roots=roots,
         )

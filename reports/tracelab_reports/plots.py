@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from tracelab_reports.figures import COLORS, Bars, Figure, Heatmap, Line
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Drawing", "bokeh_js", "draw", "plain_label"]
 
-_MAX_CELLS = 1024
 _EXACT_CELLS = 65_536
 """Up to this many cells a heatmap holds exact values; above, steps of 1/254 of its range (a quarter of the size)."""
 _FONT = "system-ui, sans-serif"
@@ -99,6 +97,7 @@ def _finish(plot: Any, _element: Any) -> None:
     figure.outline_line_color = None
     figure.min_border_right = 16
     for axis in (*figure.xaxis, *figure.yaxis):
+        axis.major_tick_in = 0
         axis.axis_label_text_font_style = "normal"
         axis.axis_label_text_font = axis.major_label_text_font = _FONT
         axis.minor_tick_line_color = None
@@ -168,7 +167,8 @@ def _line(figure: Line) -> Any:
     width = max(figure.x) - min(figure.x) or 1
     xlim = (min(figure.x) - 0.02 * width, max(figure.x) + 0.02 * width)
     common = {"xlim": xlim, "responsive": True, "height": figure.height, "hooks": [_finish_line], "backend": "bokeh", "ylim": (0, top), "show_grid": True}
-    curve = curve.opts(hv.opts.Curve(color=COLORS[0], line_width=1.5, xlabel=figure.x_label, ylabel=f"{figure.y_label} [{figure.unit}]", default_tools=["xbox_zoom", "reset"], **common))
+    y_label = f"{figure.y_label} [{figure.unit}]"
+    curve = curve.opts(hv.opts.Curve(color=COLORS[0], line_width=1.5, xlabel=figure.x_label, ylabel=y_label, default_tools=["xbox_zoom", "reset"], **common))
     dots = dots.opts(
         hv.opts.Scatter(
             color=COLORS[0],
@@ -184,7 +184,7 @@ def _line(figure: Line) -> Any:
 
 @dataclass(frozen=True)
 class _Grid:
-    """Values in rows (y) and columns (x); each cell is the highest of `x_bin` × `y_bin` cells of the figure."""
+    """Values in rows (y) and columns (x); each stands for `x_bin` × `y_bin` cells of the figure."""
 
     values: npt.NDArray[np.float32]
     x_first: int
@@ -199,21 +199,21 @@ def _grid(figure: Heatmap) -> _Grid:
     x, y = np.array(figure.x, dtype="int64"), np.array(figure.y, dtype="int64")
     values = np.array([np.nan if v is None else v for v in figure.values], dtype="float32")
     x_first, y_first = int(x.min()), int(y.min())
-    x_bin, y_bin = (ceil((int(a.max()) - int(a.min()) + 1) / _MAX_CELLS) for a in (x, y))
+    x_bin, y_bin = figure.bins
     cells = np.full(((int(y.max()) - y_first) // y_bin + 1, (int(x.max()) - x_first) // x_bin + 1), np.nan, dtype="float32")
-    np.fmax.at(cells, ((y - y_first) // y_bin, (x - x_first) // x_bin), values)
+    extreme = np.fmin if figure.keep_low else np.fmax
+    extreme.at(cells, ((y - y_first) // y_bin, (x - x_first) // x_bin), values)
     return _Grid(cells, x_first, y_first, x_bin, y_bin)
 
 
 def _heatmap(figure: Heatmap) -> Any:
     import holoviews as hv
     import numpy as np
-    from bokeh.models import BasicTicker, LinearColorMapper
+    from bokeh.models import BasicTicker
     from bokeh.palettes import Cividis256
 
     grid = _grid(figure)
-    low, high = (0.0 if figure.from_zero else float(np.nanmin(grid.values))), float(np.nanmax(grid.values))
-    high = high if high > low else low + 1.0
+    low, high = figure.span
     exact = grid.values.size <= _EXACT_CELLS
     # Level 0 is a cell without a value.
     image = grid.values if exact else np.nan_to_num(1 + np.clip((grid.values - low) / (high - low), 0, 1) * 254, nan=0.0).astype("uint8")
@@ -230,12 +230,6 @@ def _heatmap(figure: Heatmap) -> Any:
         mapper = plot.handles["glyph"].color_mapper
         mapper.low, mapper.high = (low, high) if exact else (1, 255)
         mapper.nan_color = mapper.low_color = "rgba(0, 0, 0, 0)"
-        bar = plot.handles["colorbar"]
-        bar.color_mapper = LinearColorMapper(palette=Cividis256, low=low, high=high)
-        bar.title = f"{figure.value_label} [{figure.unit}]"
-        bar.background_fill_color = bar.bar_line_color = bar.major_tick_line_color = None
-        bar.title_text_font_style = "normal"
-        bar.title_text_font = bar.major_label_text_font = _FONT
         for axis in (plot.state.xaxis[0], plot.state.yaxis[0]):
             axis.ticker = BasicTicker(min_interval=1)
         plot.state.yaxis[0].major_label_overrides = {r: rank_label(r) for r in range(grid.y_first, 0)}
@@ -246,8 +240,6 @@ def _heatmap(figure: Heatmap) -> Any:
     return picture.opts(
         hv.opts.Image(
             cmap=list(Cividis256),
-            colorbar=True,
-            colorbar_position="bottom",
             invert_yaxis=True,
             responsive=True,
             height=figure.height,

@@ -13,7 +13,7 @@ from typing import Any
 
 from tracelab.results import DataColumn, DataTable
 from tracelab.units import format_bytes, format_duration, format_rate, format_share, format_time
-from tracelab_reports.words import clean, rank_label
+from tracelab_reports.words import clean, rank_label, seconds_text
 
 __all__ = ["MAX_SHOWN_ROWS", "TableColumn", "TableView", "csv_text", "packed", "table_view"]
 
@@ -23,15 +23,16 @@ _MAX_CELL = 240
 _EPOCH_FROM_NS = 10**17
 """Times above this (1973) count as points of the Unix epoch, below as spans from an unknown start."""
 _EMPTY = "–"
+_SHORT = 26
 
 
 @dataclass(frozen=True)
 class TableColumn:
-    """A heading: its words, its explanation and whether its cells are numbers."""
+    """A heading: its words, its explanation and how its cells are set: `n` numbers, `s` short text, `l` long text."""
 
     heading: str
     doc: str
-    numeric: bool
+    style: str
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,15 @@ def table_view(table: DataTable, *, origin_ns: int | None = None, view_id: str =
     shown = [[_cell(write, v) for v in c.values[:limit]] for c, (write, _) in zip(table.columns, formats, strict=True)]
     height = min(limit, table.rows)
     rows = [[cells[i] if i < len(cells) else _EMPTY for cells in shown] for i in range(height)]
-    heads = [TableColumn(_heading(c, origin_ns), c.doc, numeric) for c, (_, numeric) in zip(table.columns, formats, strict=True)]
+    heads = [
+        TableColumn(_heading(c, origin_ns), c.doc, _style(cells, numeric=numeric)) for c, (_, numeric), cells in zip(table.columns, formats, shown, strict=True)
+    ]
     return TableView(view_id or table.id, table.title.rstrip("."), heads, rows, table.rows, table.rows_left_out, packed(csv_text(table)) if table.rows else "")
+
+
+def _style(cells: Sequence[str], *, numeric: bool) -> str:
+    longest = max(map(len, cells), default=0)
+    return "n" if numeric else "s" if longest <= _SHORT else "l"
 
 
 def csv_text(table: DataTable) -> str:
@@ -109,25 +117,42 @@ def _point(origin_ns: int | None, value: float) -> str:
 
 
 def _is_point(column: DataColumn) -> bool:
-    return column.unit == "ns" and column.name in {"start_ns", "end_ns", "ts_ns", "source_ts_ns"}
+    return column.unit == "ns" and column.name in {"start_ns", "end_ns", "ts_ns"}
 
 
 def _format_of(column: DataColumn, origin_ns: int | None) -> tuple[Callable[[Any], str], bool]:
     """How to write a number of the column, and whether the column holds numbers."""
-    numeric = all(v is None or (isinstance(v, int | float) and not isinstance(v, bool)) for v in column.values[:100])
-    if _is_point(column):
-        return partial(_point, origin_ns), numeric
-    if column.name == "rank" or column.name.endswith("_rank"):
-        return rank_label, numeric
-    if column.name.endswith(("ratio", "share")):
-        return format_share, numeric
-    by_unit: dict[str, Callable[[Any], str]] = {"ns": format_duration, "B": format_bytes, "bytes": format_bytes, "B/s": format_rate, "bytes/s": format_rate}
-    if column.unit in by_unit:
-        return by_unit[column.unit], numeric
-    for suffix, write in (("_bytes_per_s", format_rate), ("_ns", format_duration), ("bytes", format_bytes)):
-        if column.name.endswith(suffix):
-            return write, numeric
-    return _plain if column.name in {"step", "match_id", "group", "group_id"} or column.name.endswith("_id") else _number, numeric
+    given = [v for v in column.values[:100] if v is not None]
+    numeric = bool(given) and all(isinstance(v, int | float) and not isinstance(v, bool) for v in given)
+    return (partial(_point, origin_ns) if _is_point(column) else _number_format(column)), numeric
+
+
+_BY_UNIT: dict[str, Callable[[Any], str]] = {
+    "ns": format_duration,
+    "s": seconds_text,
+    "B": format_bytes,
+    "bytes": format_bytes,
+    "B/s": format_rate,
+    "bytes/s": format_rate,
+}
+_BY_SUFFIX: tuple[tuple[str, Callable[[Any], str]], ...] = (
+    ("rank", rank_label),
+    ("ratio", format_share),
+    ("share", format_share),
+    ("_bytes_per_s", format_rate),
+    ("_ns", format_duration),
+    ("bytes", format_bytes),
+    ("_id", str),
+)
+_BY_NAME: dict[str, Callable[[Any], str]] = {"source_ts_ns": lambda ns: f"{ns} ns", "step": str, "group": str}
+
+
+def _number_format(column: DataColumn) -> Callable[[Any], str]:
+    if column.name in _BY_NAME:
+        return _BY_NAME[column.name]
+    if column.unit in _BY_UNIT:
+        return _BY_UNIT[column.unit]
+    return next((write for suffix, write in _BY_SUFFIX if column.name.endswith(suffix)), _number)
 
 
 def _heading(column: DataColumn, origin_ns: int | None) -> str:
@@ -135,5 +160,5 @@ def _heading(column: DataColumn, origin_ns: int | None) -> str:
     name = name.removesuffix("_bytes_per_s").removesuffix("_ns").replace("_", " ").strip() or column.name
     if _is_point(column) and origin_ns is not None:
         return f"{name} after job start"
-    known = {"ns", "B", "bytes", "B/s", "bytes/s", "", "1"}
+    known = {"ns", "B", "bytes", "B/s", "bytes/s", "s", "", "1"}
     return name if column.unit in known else f"{name} [{column.unit}]"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from rich.console import Console
+from typing import TYPE_CHECKING
+
 from rich.table import Table
 from rich.text import Text
 
 from tracelab.results import Finding, RunResult
 from tracelab_reports.words import CONFIDENCE, NOTHING_FOUND, SEVERITY, clean, kind_title, plural, seconds_text, shorten, subject_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 __all__ = ["print_result"]
 

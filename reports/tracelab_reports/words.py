@@ -82,9 +82,9 @@ ROLES: dict[str, str] = {
 
 
 def clean(text: str) -> str:
-    """`text` with every invisible or reordering character made visible, so that it can neither hide nor move others.
+    r"""`text` with every invisible or reordering character made visible, so that it can neither hide nor move others.
 
-    Control characters (terminal escapes), format characters (bidirectional overrides) and lone surrogates become `\\x1b`.
+    Control characters (terminal escapes), format characters (bidirectional overrides) and lone surrogates become `\x1b`.
     """
     if text.isascii() and text.isprintable():
         return text

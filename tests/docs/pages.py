@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import inspect
+import os
+import re
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from typer.models import OptionInfo, ParameterInfo
 
+from tests.docs.notices import ROOT, notices
+from tracelab.analyses import ANALYSES
 from tracelab.cli.app import app
 from tracelab.tables import ALIGNED_TABLES, PARSED_TABLES, TABLES, TableSpec
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCS = ROOT / "docs"
 _EXIT_CODES = """\
 | exit code | meaning |
 |---|---|
@@ -46,7 +53,7 @@ def tables_page() -> str:
 def _table(spec: TableSpec) -> Iterator[str]:
     yield f"### {spec.name}"
     yield ""
-    yield spec.doc + (f" Sorted by {', '.join(f'`{c}`' for c in spec.sort)}." if spec.sort else "")
+    yield spec.doc.rstrip(".") + "." + (f" Sorted by {', '.join(f'`{c}`' for c in spec.sort)}." if spec.sort else "")
     yield ""
     yield "| column | type | unit | may be null | meaning |"
     yield "|---|---|---|---|---|"
@@ -128,7 +135,59 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
 
 
-PAGES: dict[str, Callable[[], str]] = {"tables.md": tables_page, "cli.md": cli_page}
+def notices_page() -> str:
+    """`docs/notices.md`: every notice of the core and of the parsers."""
+    lines = [
+        "# Notices",
+        "",
+        "Generated from the code (`make docs`). A notice says what could not be read or trusted: one per kind and file, counted,",
+        "with the position of the first case in the uncompressed file. `…` stands for what is known only then.",
+        "error: a file or a rank is lost. warning: data are lost or doubtful. info: worth knowing.",
+    ]
+    for title, folder in (("Of the directory, the rank map and the clocks", "tracelab"), ("Of the files", "parsers")):
+        lines += ["", f"## {title}", "", "| code | severity | what was found | what to do |", "|---|---|---|---|"]
+        lines += [f"| `{n.code}` | {n.severity} | {_cell(n.text)} | {_cell(n.hint)} |" for n in notices(ROOT / folder)]
+    return "\n".join(lines) + "\n"
+
+
+def analyses_page() -> str:
+    """`docs/analyses.md`: every question, what it needs, its parameters and its result tables."""
+    lines = [
+        "# Analyses",
+        "",
+        "Generated from the code (`make docs`). The tables named here are in the findings document, under `sections`, and in every report.",
+    ]
+    for analysis in ANALYSES:
+        needs = ", ".join(f"[`{n}`](tables.md#{n})" for n in analysis.requires)
+        lines += ["", f"## {analysis.id}", "", analysis.question, "", f"Needs {needs}." if needs else "Needs no table."]
+        if defaults := [f"`{f.name}` = {f.default}" for f in fields(analysis.params)]:
+            lines += ["", f"Parameters: {', '.join(defaults)}. {' '.join((analysis.params.__doc__ or '').split())}"]
+        for spec in analysis.outputs:
+            lines += ["", *_table(spec)]
+    return "\n".join(lines) + "\n"
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "tables.md": tables_page,
+    "analyses.md": analyses_page,
+    "cli.md": cli_page,
+    "notices.md": notices_page,
+}
+
+
+README = ROOT / "README.md"
+_EXCERPT = re.compile(r"(<!-- output:begin -->\n)(.*)(<!-- output:end -->)", re.DOTALL)
+
+
+def readme() -> str:
+    """README.md with what `make demo` prints, as the installed program prints it now."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.html"
+        command = [str(Path(sys.executable).with_name("tracelab")), "analyze", "sample_traces/slow_gpu", "-o", str(report), "--quiet"]
+        environment = {**os.environ, "COLUMNS": "110", "NO_COLOR": "1", "TRACELAB_CACHE_DIR": str(Path(folder) / "cache")}
+        printed = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
+    shown = "\n".join(line.rstrip() for line in printed.replace(str(report), "demo/report.html").splitlines())
+    return _EXCERPT.sub(lambda m: f"{m[1]}\n```text\n{shown}\n```\n\n{m[3]}", README.read_text())
 
 
 def main() -> None:
@@ -136,6 +195,8 @@ def main() -> None:
     for name, page in PAGES.items():
         (DOCS / name).write_text(page())
         print(f"wrote {DOCS / name}")
+    README.write_text(readme())
+    print(f"wrote {README}")
 
 
 if __name__ == "__main__":

@@ -17,13 +17,16 @@ if TYPE_CHECKING:
 __all__ = ["check_target", "fail", "printable", "say", "stderr", "stdout", "tell_notices", "write_text"]
 
 _NOTICES_SHOWN = 12
+_PLAIN_WIDTH = 120
+"""Columns where there is no terminal to ask."""
 
 
 def stdout() -> Console:
     """The console for results."""
     from rich.console import Console
 
-    return Console(markup=False, emoji=False, highlight=False, soft_wrap=not sys.stdout.isatty())
+    width = None if sys.stdout.isatty() else _PLAIN_WIDTH
+    return Console(markup=False, emoji=False, highlight=False, width=width)
 
 
 def stderr() -> Console:

@@ -87,12 +87,14 @@ def _jobs(found: Inspection) -> None:
 
 
 def _ranks(found: Inspection) -> None:
-    say(f"\n{len(found.ranks)} of {found.world_size or '?'} ranks")
-    rows = (
-        (r.rank if r.rank >= 0 else "?", f"from {r.rank_origin}", r.host, f"from {r.host_origin}", r.device, r.windows, *_time_span(r.start_ns, r.end_ns), r.events)
-        for r in found.ranks
-    )
-    _table(("rank", "", "host", "", "GPU", "windows", "start (own clock)", "length", "events"), rows)
+    starts = [r.start_ns for r in found.ranks if r.start_ns is not None]
+    first = min(starts, default=None)
+    say(f"\n{len(found.ranks)} of {found.world_size or '?'} ranks{f', first seen {format_time(first)}' if first is not None else ''} (each host's own clock)")
+    rows = []
+    for r in found.ranks:
+        start, length = (None, None) if r.start_ns is None or r.end_ns is None or first is None else (f"+{format_duration(r.start_ns - first)}", format_duration(r.end_ns - r.start_ns))
+        rows.append((r.rank if r.rank >= 0 else "?", r.host, r.device, r.windows, start, length, r.events, f"{r.rank_origin}, {r.host_origin}"))
+    _table(("rank", "host", "GPU", "windows", "start", "length", "events", "rank, host from"), rows)
     if found.missing_ranks:
         say(f"missing: {', '.join(map(str, found.missing_ranks[:_ROWS]))}{' …' if len(found.missing_ranks) > _ROWS else ''}")
 
@@ -115,6 +117,19 @@ def _print(found: Inspection) -> None:
     if found.not_observable:
         say("\nwhat these files cannot tell")
         _table(("question", "why", "what would"), ((n.question, n.reason, n.collect) for n in found.not_observable))
-    if found.notices:
+    _notices(found)
+
+
+def _notices(found: Inspection) -> None:
+    """Errors and warnings one by one, the rest counted by kind. Other jobs stand in their own table already."""
+    told = [n for n in found.notices if n.severity != "info" and n.code != "other-job"]
+    if told:
         say("\nnotices")
-        _table(("severity", "file", "what", "what to do"), ((n.severity, n.path or "(directory)", f"{n.text} ×{n.count}" if n.count > 1 else n.text, n.hint) for n in found.notices))
+    for n in told[:_ROWS]:
+        times = f" ×{n.count}" if n.count > 1 else ""
+        say(f"{n.severity}: {n.path or 'directory'}: {n.text}{times}{f' → {n.hint}' if n.hint else ''}")
+    if len(told) > _ROWS:
+        say(f"… and {len(told) - _ROWS} more; --json lists all")
+    rest = Counter(n.text for n in found.notices if n.severity == "info")
+    for text, count in rest.most_common(_ROWS):
+        say(f"info: {count} file{'s' if count > 1 else ''}: {text}")

@@ -13,7 +13,7 @@ from tracelab.plugins import Notice, Severity
 
 __all__ = ["Assignment", "RankMap", "map_ranks"]
 
-_LISTED = 8
+_LISTED = 4
 """Names spelled out in a notice; more are counted."""
 
 
@@ -149,7 +149,7 @@ def _others(jobs: list[list[Process]]) -> list[FileNotice]:
         names = sorted({p.name for p in job})
         ranks = len({p.rank for p in job if p.rank is not None})
         what = f"{ranks} rank(s) of a world of {job[0].world_size}" if job[0].world_size else f"{len(names)} capture(s)"
-        text = f"belongs to another job (number {number}: {what}): {_listed(names)}"
+        text = f"{_listed(names)} belong{'s' if len(names) == 1 else ''} to another job (number {number}: {what})"
         hint = "analyse it on its own: give its file or folder, or --job " + str(number)
         notices.append(FileNotice(names[0], Notice("other-job", "warning", text, hint, count=len(names))))
     return notices

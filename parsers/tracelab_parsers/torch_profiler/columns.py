@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracelab.tables import GPU_COUNTERS, GPU_SPANS, HOST_SPANS, MEMORY_EVENTS, TableSpec
-from tracelab_parsers.torch_profiler.events import Event
+from tracelab_parsers.torch_profiler.events import Details, Event
 from tracelab_parsers.torch_profiler.times import Times
 from tracelab_parsers.torch_profiler.values import as_int, coded, integers, texts
 
@@ -32,9 +32,13 @@ _GPU_PID = re.compile(r"GPU (\d{1,6})\b")
 
 @dataclass(frozen=True)
 class Rows:
-    """Events of one table with their kinds (as codes) and times: `ts` has the base of the file added."""
+    """Events of one table with their kinds (as codes) and times: `ts` has the base of the file added.
+
+    `details` are those of the events of GPU rows, and empty for host rows.
+    """
 
     events: list[Event]
+    details: list[Details]
     codes: npt.NDArray[np.int32]
     times: Times
 
@@ -80,8 +84,7 @@ def _spans(rows: Rows) -> dict[str, pa.Array]:
 
 def gpu_batch(rows: Rows) -> pa.RecordBatch:
     """Rows of `gpu_spans`; the codes are positions in `GPU_KINDS`."""
-    events = rows.events
-    args = [e.args for e in events]
+    events, details = rows.events, rows.details
     names = _names(events)
     sync = [n in _SYNC_NAMES for n in names.dictionary.to_pylist()]
     codes = _recode(names, rows.codes, sync, rows.codes == GPU_KINDS.index("kernel"), GPU_KINDS.index("sync"))
@@ -89,28 +92,27 @@ def gpu_batch(rows: Rows) -> pa.RecordBatch:
     columns |= {
         "kind": coded(codes, GPU_KINDS),
         "name": names,
-        "device": integers([_device(e) for e in events], pa.int32()),
-        "stream": integers([_stream(e) for e in events], pa.int64()),
-        "context": integers([a.context for a in args], pa.int64()),
-        "bytes": integers([a.bytes for a in args], pa.int64()),
-        "copy_kind": _copy_kinds(events, names, codes == GPU_KINDS.index("memcpy")),
-        "src_device": integers([a.from_device if a.from_device is not None else a.in_device for a in args], pa.int32()),
-        "dst_device": integers([a.to_device if a.to_device is not None else a.out_device for a in args], pa.int32()),
-        "blocks": integers([_product(a.grid, 64) for a in args], pa.int64()),
-        "threads_per_block": integers([_product(a.block, 32) for a in args], pa.int32()),
-        "graph_id": integers([a.graph_id or None for a in args], pa.int64()),
-        "graph_node_id": integers([a.graph_node_id or None for a in args], pa.int64()),
+        "device": integers([_device(e, a) for e, a in zip(events, details, strict=True)], pa.int32()),
+        "stream": integers([_stream(e, a) for e, a in zip(events, details, strict=True)], pa.int64()),
+        "context": integers([a.context for a in details], pa.int64()),
+        "bytes": integers([a.bytes for a in details], pa.int64()),
+        "copy_kind": _copy_kinds(rows, codes == GPU_KINDS.index("memcpy")),
+        "src_device": integers([a.from_device if a.from_device is not None else a.in_device for a in details], pa.int32()),
+        "dst_device": integers([a.to_device if a.to_device is not None else a.out_device for a in details], pa.int32()),
+        "blocks": integers([_product(a.grid, 64) for a in details], pa.int64()),
+        "threads_per_block": integers([_product(a.block, 32) for a in details], pa.int32()),
+        "graph_id": integers([a.graph_id or None for a in details], pa.int64()),
+        "graph_node_id": integers([a.graph_node_id or None for a in details], pa.int64()),
     }
     return _batch(GPU_SPANS, columns)
 
 
-def _device(e: Event) -> Any:
-    return e.args.device if e.args.device is not None else e.pid
+def _device(e: Event, a: Details) -> Any:
+    return a.device if a.device is not None else e.pid
 
 
-def _stream(e: Event) -> Any:
+def _stream(e: Event, a: Details) -> Any:
     """The stream of a GPU row: stated, else the queue of vendors without streams, else the row's own number."""
-    a = e.args
     for value in (a.stream, a.sycl_queue, a.l0_queue):
         if value is not None:
             return value
@@ -141,15 +143,13 @@ def _direction(text: str) -> str | None:
     return found if _DIRECTION.fullmatch(found) else None
 
 
-def _copy_kinds(events: Sequence[Event], names: pa.DictionaryArray, copies: npt.NDArray[np.bool_]) -> pa.DictionaryArray:
+def _copy_kinds(rows: Rows, copies: npt.NDArray[np.bool_]) -> pa.DictionaryArray:
     if not copies.any():
-        return pa.nulls(len(events), pa.string()).dictionary_encode()
-    by_name = [_direction(n) for n in names.dictionary.to_pylist()]
-    found: list[str | None] = [None] * len(events)
-    codes = names.indices.to_pylist()
+        return pa.nulls(len(copies), pa.string()).dictionary_encode()
+    found: list[str | None] = [None] * len(copies)
     for i in np.flatnonzero(copies).tolist():
-        kind = events[i].args.kind
-        found[i] = by_name[codes[i]] or (_direction(kind) if isinstance(kind, str) else None)
+        name, kind = rows.events[i].name, rows.details[i].kind
+        found[i] = (_direction(name) if isinstance(name, str) else None) or (_direction(kind) if isinstance(kind, str) else None)
     return texts(found)
 
 
@@ -183,18 +183,17 @@ def _threads(tids: list[Any]) -> tuple[pa.Array, pa.DictionaryArray]:
     return pa.array(numbers, pa.int64()), texts(named)
 
 
-def memory_batch(events: Sequence[Event], ts: npt.NDArray[np.int64]) -> pa.RecordBatch:
+def memory_batch(details: Sequence[Details], ts: npt.NDArray[np.int64]) -> pa.RecordBatch:
     """Rows of `memory_events` at the times `ts`."""
-    args = [e.args for e in events]
     columns = {
-        "part": _part(len(events)),
+        "part": _part(len(details)),
         "source_ts_ns": pa.array(ts),
-        "device_type": integers([a.device_type for a in args], pa.int32()),
-        "device": integers([a.device_id for a in args], pa.int32()),
-        "address": integers([a.address for a in args], pa.int64()),
-        "bytes": integers([a.memory_bytes for a in args], pa.int64()),
-        "total_allocated_bytes": integers([a.total_allocated for a in args], pa.int64()),
-        "total_reserved_bytes": integers([a.total_reserved for a in args], pa.int64()),
+        "device_type": integers([a.device_type for a in details], pa.int32()),
+        "device": integers([a.device_id for a in details], pa.int32()),
+        "address": integers([a.address for a in details], pa.int64()),
+        "bytes": integers([a.memory_bytes for a in details], pa.int64()),
+        "total_allocated_bytes": integers([a.total_allocated for a in details], pa.int64()),
+        "total_reserved_bytes": integers([a.total_reserved for a in details], pa.int64()),
     }
     return _batch(MEMORY_EVENTS, columns)
 

@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from tracelab.tables import COMM_RECORDS, PROCESS_GROUPS
-from tracelab_parsers.torch_profiler.events import Args, Event
+from tracelab_parsers.torch_profiler.events import Details, Event
 from tracelab_parsers.torch_profiler.times import Times
 from tracelab_parsers.torch_profiler.values import as_int, as_text, coded, int_list, integers, positive, texts
 
-__all__ = ["HOST_NAME", "CommRecords", "Groups", "is_comm_operator", "process_group_batch"]
+__all__ = ["HOST_NAME", "CommRecords", "Groups", "states_operation", "process_group_batch"]
 
 HOST_NAME = "record_param_comms"
 RECORDED_ON = ("kernel", "cpu_op")
@@ -40,10 +40,9 @@ class _GroupKey(NamedTuple):
     stated: bool
 
 
-def is_comm_operator(event: Event) -> bool:
+def states_operation(a: Details) -> bool:
     """Whether a host operator carries the arguments of a collective. Old traces record the call without any."""
-    a = event.args
-    return event.name == HOST_NAME and not (a.collective is None and a.group_name is None and a.group_id is None and a.dtype is None and a.in_elements is None)
+    return not (a.collective is None and a.group_name is None and a.group_id is None and a.dtype is None and a.in_elements is None)
 
 
 def _cut_list(value: object) -> tuple[tuple[int, ...] | None, tuple[int, ...]]:
@@ -94,7 +93,7 @@ def _rank(value: object) -> int | None:
     return n if n is not None and n >= 0 else None
 
 
-def _key(a: Args) -> _GroupKey:
+def _key(a: Details) -> _GroupKey:
     shown, prefix = _cut_list(a.group_ranks)
     name = as_text(a.group_name if a.group_name is not None else a.group_id)
     return _GroupKey(name, shown, prefix, as_int(a.rank_start, 32), as_int(a.rank_stride, 32), positive(a.group_size, 32), _is_cut(a.group_ranks))
@@ -112,9 +111,8 @@ class CommRecords:
     buffered: int = 0
     _blocks: list[tuple[dict[str, pa.Array], list[_GroupKey]]] = field(default_factory=list)
 
-    def add(self, events: Sequence[Event], times: Times, on: int) -> None:
-        """Adds the records of `events`, which are all kernels (`on` 0) or all host operators (`on` 1)."""
-        args = [e.args for e in events]
+    def add(self, events: Sequence[Event], args: Sequence[Details], times: Times, on: int) -> None:
+        """Adds the records of `events` with the details `args`: all kernels (`on` 0) or all host operators (`on` 1)."""
         self.cut_splits += sum(_is_cut(a.in_split) or _is_cut(a.out_split) for a in args)
         n = len(events)
         columns = {
@@ -122,8 +120,8 @@ class CommRecords:
             "source_ts_ns": pa.array(times.ts),
             "dur_ns": pa.array(times.dur),
             "recorded_on": coded(np.full(n, on, np.int32), RECORDED_ON),
-            "correlation": integers([(a.correlation or None) if on == 0 else None for a in args], pa.int64()),
-            "external_id": integers([a.external_id or a.external_id_2021 or None for a in args], pa.int64()),
+            "correlation": integers([(e.args.correlation or None) if on == 0 else None for e in events], pa.int64()),
+            "external_id": integers([e.args.external_id or e.args.external_id_2021 or None for e in events], pa.int64()),
             "tid": integers([e.tid if on == 1 else None for e in events], pa.int64()),
             "operation": texts([a.collective for a in args]),
             "dtype": texts([a.dtype for a in args]),

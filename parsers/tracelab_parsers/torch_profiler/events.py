@@ -6,28 +6,49 @@ decoded. Sources: kineto `output_json.cpp`, `ActivityType.h` and `MetadataFieldC
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-__all__ = ["EMPTY", "EVENTS", "EXACT_EVENTS", "Args", "CounterEvent", "Event", "ExactEvent", "Role", "event_from_object", "exact_event_from_object", "role_of"]
+from tracelab_parsers.json_repair import repair
+
+__all__ = [
+    "EVENTS",
+    "EXACT_EVENTS",
+    "NOT_AN_OBJECT",
+    "Args",
+    "Details",
+    "Event",
+    "ExactEvent",
+    "Role",
+    "counters_of",
+    "details_of",
+    "event_from_object",
+    "role_of",
+]
 
 Scalar = int | float | str | None
-Sequence = list[Any] | str | None
+Listed = list[Any] | str | None
 
 
 class Args(msgspec.Struct, frozen=True, gc=False):
-    """The arguments of an event that a table has a column for."""
+    """The arguments that every span may have. Few fields: most of a trace's text is arguments, and each field costs time."""
 
     external_id: Scalar = msgspec.field(default=None, name="External id")
     correlation: Scalar = None
     sequence_number: Scalar = msgspec.field(default=None, name="Sequence number")
+    external_id_2021: Scalar = msgspec.field(default=None, name="external id")
+
+
+class Details(msgspec.Struct, frozen=True, gc=False):
+    """The arguments of GPU work, collectives and memory events."""
+
     stream: Scalar = None
     device: Scalar = None
     context: Scalar = None
     bytes: Scalar = None
-    grid: Sequence = None
-    block: Sequence = None
+    grid: Listed = None
+    block: Listed = None
     kind: Scalar = None
     graph_id: Scalar = msgspec.field(default=None, name="graph id")
     graph_node_id: Scalar = msgspec.field(default=None, name="graph node id")
@@ -37,16 +58,15 @@ class Args(msgspec.Struct, frozen=True, gc=False):
     out_device: Scalar = msgspec.field(default=None, name="outDevice")
     sycl_queue: Scalar = msgspec.field(default=None, name="sycl queue")
     l0_queue: Scalar = msgspec.field(default=None, name="l0 queue")
-    external_id_2021: Scalar = msgspec.field(default=None, name="external id")
     collective: Scalar = msgspec.field(default=None, name="Collective name")
     dtype: Scalar = None
     in_elements: Scalar = msgspec.field(default=None, name="In msg nelems")
     out_elements: Scalar = msgspec.field(default=None, name="Out msg nelems")
-    in_split: Sequence = msgspec.field(default=None, name="In split size")
-    out_split: Sequence = msgspec.field(default=None, name="Out split size")
+    in_split: Listed = msgspec.field(default=None, name="In split size")
+    out_split: Listed = msgspec.field(default=None, name="Out split size")
     group_name: Scalar = msgspec.field(default=None, name="Process Group Name")
     group_desc: Scalar = msgspec.field(default=None, name="Process Group Description")
-    group_ranks: Sequence = msgspec.field(default=None, name="Process Group Ranks")
+    group_ranks: Listed = msgspec.field(default=None, name="Process Group Ranks")
     group_id: Scalar = msgspec.field(default=None, name="Process Group ID")
     group_size: Scalar = msgspec.field(default=None, name="Group size")
     rank_start: Scalar = msgspec.field(default=None, name="Global rank start")
@@ -64,13 +84,8 @@ class Args(msgspec.Struct, frozen=True, gc=False):
     device_id: Scalar = msgspec.field(default=None, name="Device Id")
 
 
-EMPTY = Args()
-_LISTS = frozenset({"grid", "block", "in_split", "out_split", "group_ranks"})
-_COUNTERS = "\0counters"
-
-
 class Event(msgspec.Struct, gc=False):
-    """One event. `ts` and `dur` are microseconds; `counters` is filled only for counter samples that were read one by one."""
+    """One event. `ts` and `dur` are microseconds."""
 
     ph: str | None = None
     cat: str | None = None
@@ -79,70 +94,72 @@ class Event(msgspec.Struct, gc=False):
     tid: Scalar = None
     ts: Scalar = None
     dur: Scalar = None
-    args: Args = EMPTY
-    counters: dict[str, Any] | None = msgspec.field(default=None, name=_COUNTERS)
+    args: Args = Args()
 
 
 class ExactEvent(Event, gc=False):
     """An event whose times are kept as text: absolute microseconds with three decimals have 19 digits, more than a float holds."""
 
-    ts: msgspec.Raw | Scalar = None  # type: ignore[assignment]
-    dur: msgspec.Raw | Scalar = None  # type: ignore[assignment]
+    ts: msgspec.Raw = msgspec.Raw(b"")  # type: ignore[assignment]
+    dur: msgspec.Raw = msgspec.Raw(b"")  # type: ignore[assignment]
 
 
-class CounterEvent(msgspec.Struct, gc=False):
-    """A counter sample with all its values."""
-
-    ph: str | None = None
-    args: msgspec.Raw = msgspec.Raw(b"")
+class _Detailed(msgspec.Struct, gc=False):
+    args: Details = Details()
 
 
+NOT_AN_OBJECT = "not an object"
 EVENTS: msgspec.json.Decoder[list[Event]] = msgspec.json.Decoder(list[Event])
 EXACT_EVENTS: msgspec.json.Decoder[list[ExactEvent]] = msgspec.json.Decoder(list[ExactEvent])
+_DETAILED = msgspec.json.Decoder(list[_Detailed])
+_LISTS = frozenset({"grid", "block", "in_split", "out_split", "group_ranks"})
+S = TypeVar("S", bound=msgspec.Struct)
 
 
-def _scalar(value: object) -> Any:
-    return value if isinstance(value, (int, float, str)) else None
+def _field(value: object, is_list: bool) -> Any:
+    return value if isinstance(value, (int, float, str)) or (is_list and isinstance(value, list)) else None
 
 
-def _args(value: object) -> Args:
-    if not isinstance(value, dict):
-        return EMPTY
-    found = {}
-    for f in msgspec.structs.fields(Args):
-        v = value.get(f.encode_name)
-        found[f.name] = v if f.name in _LISTS and isinstance(v, list) else _scalar(v)
-    return Args(**found)
-
-
-def _convert(value: object, kind: type[Event]) -> Event:
-    if not isinstance(value, dict):
-        return kind(ph="not an object")
-    args = value.get("args")
-    ph, cat = value.get("ph"), value.get("cat")
-    return kind(
-        ph=ph if isinstance(ph, str) else None,
-        cat=cat if isinstance(cat, str) else None,
-        name=_scalar(value.get("name")),
-        pid=_scalar(value.get("pid")),
-        tid=_scalar(value.get("tid")),
-        ts=_scalar(value.get("ts")),
-        dur=_scalar(value.get("dur")),
-        args=_args(args),
-        counters=args if ph == "C" and isinstance(args, dict) else None,
-    )
+def _fields(kind: type[S], value: object) -> S:
+    """A struct from a plain JSON object, with what has the wrong type left out."""
+    found = value if isinstance(value, dict) else {}
+    return kind(**{f.name: _field(found.get(f.encode_name), f.name in _LISTS) for f in msgspec.structs.fields(kind)})
 
 
 def event_from_object(value: object) -> Event:
-    """An event from a plain JSON value, with what has the wrong type left out."""
-    return _convert(value, Event)
+    """An event from a plain JSON value, with what has the wrong type left out. Numbers may come as text."""
+    if not isinstance(value, dict):
+        return Event(ph=NOT_AN_OBJECT)
+    ph, cat = value.get("ph"), value.get("cat")
+    return Event(
+        ph=ph if isinstance(ph, str) else None,
+        cat=cat if isinstance(cat, str) else None,
+        name=_field(value.get("name"), False),
+        pid=_field(value.get("pid"), False),
+        tid=_field(value.get("tid"), False),
+        ts=_field(value.get("ts"), False),
+        dur=_field(value.get("dur"), False),
+        args=_fields(Args, value.get("args")),
+    )
 
 
-def exact_event_from_object(value: object) -> ExactEvent:
-    """As `event_from_object`, for a stream of exact events."""
-    event = _convert(value, ExactEvent)
-    assert isinstance(event, ExactEvent)
-    return event
+def _args_of(text: bytes) -> object:
+    repaired = repair(text)
+    return repaired.value.get("args") if repaired is not None and isinstance(repaired.value, dict) else None
+
+
+def details_of(texts: list[msgspec.Raw]) -> list[Details]:
+    """The detailed arguments of events from their text."""
+    try:
+        return [e.args for e in _DETAILED.decode(b"[%b]" % b",".join(texts))]
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return [_fields(Details, _args_of(bytes(t))) for t in texts]
+
+
+def counters_of(text: msgspec.Raw) -> dict[str, Any]:
+    """The values of a counter sample from its text."""
+    args = _args_of(bytes(text))
+    return {k: v for k, v in args.items() if isinstance(v, (int, float, str))} if isinstance(args, dict) else {}
 
 
 Table = Literal["gpu", "host", "python", "memory", "counter", "unknown", "none"]

@@ -60,7 +60,7 @@ class Metadata:
     broken: int
 
     def vendor(self, saw_gpu: bool) -> str:
-        """Who made the GPUs: nvidia, amd, intel, other or cpu (none)."""
+        """Who made the GPUs: nvidia, amd, intel, unknown or cpu (none)."""
         names = " ".join(self.gpus.values())
         if any(k in self.plain for k in _AMD_KEYS) or "AMD" in names:
             return "amd"
@@ -68,7 +68,7 @@ class Metadata:
             return "nvidia"
         if "Intel" in names:
             return "intel"
-        return "other" if saw_gpu or self.gpus else "cpu"
+        return "unknown" if saw_gpu or self.gpus else "cpu"
 
 
 def _decode(raw: bytes | None) -> tuple[Any, bool]:

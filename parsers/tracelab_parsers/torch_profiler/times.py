@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 __all__ = ["ABSOLUTE_NS", "MAX_DUR_NS", "MAX_TS_NS", "Times", "exact_ns", "needs_text", "span_times"]
 
@@ -51,8 +52,10 @@ def _floats(values: Sequence[Any]) -> Floats | None:
 
 def needs_text(values: Sequence[Any]) -> bool:
     """Whether these times cannot be told exactly from what was decoded: floats beyond 2^43 µs."""
+    if set(map(type, values)) <= {int}:
+        return False
     a = _floats(values)
-    if a is None or not len(a) or not np.nanmax(np.abs(a), initial=0.0) >= FLOAT_LIMIT_US:
+    if a is None or not np.abs(a).max(initial=0.0) >= FLOAT_LIMIT_US:
         return False
     return any(type(v) is float and abs(v) >= FLOAT_LIMIT_US for v in values)
 
@@ -115,7 +118,23 @@ def span_times(ts: Sequence[Any], dur: Sequence[Any]) -> Times:
             pair = _integers(ts, d)
         if pair is not None:
             return _times(*pair, np.ones(len(ts), np.bool_), np.zeros(len(ts), np.bool_))
+    start, length = _texts(ts), _texts(dur)
+    if start is not None and length is not None:
+        return _times(start, length, np.abs(start) < MAX_TS_NS, np.zeros(len(ts), np.bool_))
     return _one_by_one(ts, dur)
+
+
+def _texts(values: Sequence[Any]) -> Ints | None:
+    """Texts of numbers with three decimals at most, in ns: such a number of µs as a decimal is a whole number of ns."""
+    if set(map(type, values)) != {bytes}:
+        return None
+    try:
+        decimals = pa.array(values, pa.string()).cast(pa.decimal128(21, 3))
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return None
+    words = np.frombuffer(decimals.buffers()[1], np.int64, 2 * len(values))
+    low, high = words[0::2], words[1::2]
+    return low.copy() if (high == low >> 63).all() else None
 
 
 def _one_by_one(ts: Sequence[Any], dur: Sequence[Any]) -> Times:

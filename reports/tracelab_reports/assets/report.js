@@ -25,7 +25,7 @@
     const items = [{docid: "charts", roots, root_ids: Object.keys(roots)}]
     root.dataset.charts = isDark() ? "dark" : "light"
     const found = await Bokeh.embed.embed_items(JSON.parse(data.textContent), items)
-    views = found.flatMap((manager) => [...manager])
+    views = found.flatMap((manager) => [...manager]).filter((view) => view.model.id in roots)
     root.dataset.drawn = String(views.length)
   }
 
@@ -69,11 +69,29 @@
   }
   addEventListener("hashchange", openAround)
   openAround()
-  let closed = []
+  let undo = []
   addEventListener("beforeprint", () => {
-    closed = [...document.querySelectorAll("details:not([open])")]
-    for (const d of closed) d.open = true
+    for (const d of document.querySelectorAll("details:not([open])")) {
+      d.open = true
+      undo.push(() => { d.open = false })
+    }
+    // A canvas keeps the width and the colours of the screen: paper gets a picture that fits, in the light theme.
+    const theme = root.dataset.theme
+    root.dataset.theme = "light"
+    undo.push(() => { theme ? root.dataset.theme = theme : delete root.dataset.theme })
+    for (const view of views) {
+      const picture = document.createElement("img")
+      picture.className = "paper"
+      picture.alt = ""
+      picture.src = view.export("png", true).canvas.toDataURL()
+      document.querySelector(`.chart[data-root="${view.model.id}"]`).after(picture)
+      undo.push(() => picture.remove())
+    }
   })
-  addEventListener("afterprint", () => { for (const d of closed) d.open = false })
+  addEventListener("afterprint", () => {
+    for (const back of undo.reverse()) back()
+    undo = []
+    repaint()
+  })
   draw()
 })()

@@ -23,7 +23,8 @@ def build(section: Section) -> SectionBody:
             title="Time of each rank by what the GPU did",
             note="A rank that waits little while its peers wait much is the one they wait for.",
             value_label="time over the analysed steps",
-            by=("exposed_wait_ns",),
+            by="exposed_wait_ns",
+            least=True,
         ),
         rank_step_heatmap(
             section,
@@ -33,6 +34,7 @@ def build(section: Section) -> SectionBody:
             title="Exposed wait by rank and step",
             note="A dark row among bright ones is a rank that the others wait for; a bright column is a step in which all waited.",
             value_label="exposed wait",
+            keep_low=True,
         ),
         rank_step_heatmap(
             section,

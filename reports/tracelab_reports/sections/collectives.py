@@ -28,7 +28,7 @@ def build(section: Section) -> SectionBody:
     bars = Bars(
         id="collective-classes",
         title="Collectives that cost most: moving data or waiting for the last rank",
-        alt=f"Stacked bars of {len(rows)} classes of collectives: transfer and wait, summed. The costliest is {names[0]} with {format_duration(total[rows[0]])}.",
+        alt=f"Bars of {len(rows)} classes of collectives: transfer and wait, summed. The costliest is {names[0]}: {format_duration(total[rows[0]])}.",
         table="collective_classes",
         note="A class is a group of ranks, an operation and a size. Transfer is the network's share, wait that of late ranks, summed over operations." + many,
         categories=names,

@@ -19,6 +19,6 @@ def build(section: Section) -> SectionBody:
         title="Communication of each rank: hidden behind compute or exposed",
         note="Hidden communication costs nothing; exposed communication is time in which no compute ran.",
         value_label="communication time",
-        by=("exposed_ns",),
+        by="exposed_ns",
     )
     return SectionBody([bars] if bars else [])

@@ -20,7 +20,7 @@ def build(section: Section) -> SectionBody:
             title="How late each rank came to collectives",
             note="Time by which it arrived after the rank before it, where it was the last. The table also has the waits: who waits longest is least to blame.",
             value_label="time over the analysed steps",
-            by=("late_ns",),
+            by="late_ns",
         ),
         rank_step_heatmap(
             section,

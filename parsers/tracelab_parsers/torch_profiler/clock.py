@@ -1,0 +1,92 @@
+"""The moment that the times of a trace count from.
+
+New traces count from `baseTimeNanoseconds`, which until March 2025 stood after the events: it is then looked for
+before the events are read, in the tail of the file or, where that is compressed, by one quick pass over it. Old
+traces count from the Unix epoch and need no base.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from tracelab_parsers.bytestream import ByteStream
+from tracelab_parsers.torch_profiler.notices import Notices
+from tracelab_parsers.torch_profiler.times import ABSOLUTE_NS, MAX_TS_NS, Ints
+
+__all__ = ["Clock", "find_base"]
+
+KEY = "baseTimeNanoseconds"
+_FIND = re.compile(rb'(?<!\\)"baseTimeNanoseconds"\s*:\s*(-?\d{1,19})\b')
+_MARK = b'"baseTimeNanoseconds"'
+_PIECE = 1 << 20
+_OVERLAP = 256
+
+
+def _number(raw: bytes | None) -> int | None:
+    try:
+        base = int(raw) if raw is not None and len(raw) < 32 else None
+    except ValueError:
+        return None
+    return base if base is not None and 0 <= base < MAX_TS_NS else None
+
+
+def _last_base(text: bytes) -> int | None:
+    found = _FIND.findall(text) if _MARK in text else []
+    return _number(found[-1]) if found else None
+
+
+def find_base(path: Path) -> int | None:
+    """The last base time that the file states anywhere; None where it states none."""
+    with ByteStream(path) as stream:
+        size = path.stat().st_size
+        if not stream.compressed and size > 2 * _PIECE:
+            with path.open("rb") as file:
+                file.seek(size - _PIECE)
+                base = _last_base(file.read())
+            if base is not None:
+                return base
+        base, rest = None, b""
+        while piece := stream.read(_PIECE):
+            text = rest + piece
+            found = _last_base(text)
+            base = base if found is None else found
+            rest = text[-_OVERLAP:]
+        return base
+
+
+class Clock:
+    """Puts the times of one file on the Unix epoch. `values` are the top-level values read so far."""
+
+    def __init__(self, path: Path, values: Mapping[str, bytes], notices: Notices) -> None:
+        self._path = path
+        self._values = values
+        self._notices = notices
+        self._base: int | None = None
+        self._sought = False
+
+    def _resolve(self) -> int | None:
+        if not self._sought:
+            self._sought = True
+            stated = _number(self._values.get(KEY))
+            self._base = stated if stated is not None else find_base(self._path)
+        return self._base
+
+    def absolute(self, ts: Ints) -> Ints:
+        """`ts` (ns, as the file counts them) since the Unix epoch."""
+        relative = ts < ABSOLUTE_NS
+        if not relative.any():
+            return ts
+        base = self._resolve()
+        if base is None and ts[relative].any() and "no-time-base" not in self._notices:
+            self._notices.add("no-time-base")
+        return np.where(relative, ts + (base or 0), ts)
+
+    def confirm(self) -> None:
+        """Checks the base that was used against the one that the document turned out to state."""
+        stated = _number(self._values.get(KEY))
+        if self._sought and stated is not None and stated != self._base:
+            self._notices.add("time-base-conflict")

@@ -1,0 +1,188 @@
+"""How much longer than its peers each rank was busy, step by step, and what the job would have saved without that.
+
+Only durations on one clock are compared, so the clocks of the hosts do not matter. A rank's own time is split into four
+causes (compute, memory operations, waiting for the loader, idle for another reason); what it spent in communication that
+nothing hides says who waited for whom: the culprit waits least.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tracelab.align.kernels import COMPUTE, with_class
+from tracelab.analyses.partition import Partition, partition_of
+from tracelab.analysis import Tables
+
+__all__ = ["CAUSES", "Excess", "excess_of", "pipeline_positions"]
+
+Float = NDArray[np.float64]
+
+CAUSES = ("compute", "memory", "input", "host")
+SAME_WORK = 0.98
+"""Ranks whose counts of kernels by name have at least this cosine run the same program."""
+
+
+@dataclass(frozen=True)
+class Excess:
+    """Arrays are (ranks, steps) in ns, NaN where a rank has no such step.
+
+    `over[cause]` is the time above the peers' lower quartile of the step, `noise[cause]` its usual scatter (standard
+    deviation, robust); `exposed` the communication that nothing hides; `length` the job's step lengths, shape (steps,).
+    `stage` is the position of each rank in its pipeline, -1 without one; `microbatches` per step of the pipeline.
+    """
+
+    part: Partition
+    ranks: NDArray[np.int64]
+    steps: NDArray[np.int64]
+    length: Float
+    over: dict[str, Float]
+    noise: dict[str, float]
+    compute: Float
+    exposed: Float
+    stage: NDArray[np.int64]
+    peers: list[NDArray[np.int64]]
+    microbatches: float
+
+    @property
+    def run_ns(self) -> float:
+        """Length of all analysed steps."""
+        return float(self.length.sum())
+
+    @property
+    def busy_over(self) -> Float:
+        """Excess over all causes."""
+        return np.nansum([self.over[c] for c in CAUSES], axis=0)
+
+    def saving(self, members: NDArray[np.int64], cause: str, steps: NDArray[np.bool_]) -> Float:
+        """Per step (ns), what the job would have saved had these rows not exceeded their peers for that cause.
+
+        Never more than the difference to the next slowest rank, nor than what the others waited beyond the members.
+        """
+        busy = self.busy_over
+        without = busy.copy()
+        without[members] -= np.nan_to_num(np.maximum(self.over[cause][members], 0.0))
+        gain = busy.max(axis=0) - without.max(axis=0)
+        return np.where(steps, np.clip(np.minimum(gain, self.blame(members)), 0.0, None), 0.0)
+
+    def blame(self, members: NDArray[np.int64]) -> Float:
+        """Per step (ns), how much longer the others were in exposed communication than the member that was in it least."""
+        others = np.setdiff1d(np.arange(len(self.ranks)), members)
+        if not len(others):
+            return np.zeros(len(self.steps))
+        exposed = np.where(np.isnan(self.exposed), 0.0, self.exposed)
+        return np.asarray(np.median(exposed[others], axis=0) - exposed[members].min(axis=0), dtype=np.float64)
+
+
+def excess_of(tables: Tables) -> Excess | None:
+    """The excess of these tables, or None with fewer than two ranks or no step to compare."""
+    part = partition_of(tables)
+    rows = part.rows
+    if rows["rank"].n_unique() < 2:
+        return None
+    ranks, steps = np.sort(rows["rank"].unique().to_numpy()).astype(np.int64), part.job["step"].to_numpy().astype(np.int64)
+    at = {int(s): n for n, s in enumerate(steps)}
+    where = (np.searchsorted(ranks, rows["rank"].to_numpy()), np.array([at[int(s)] for s in rows["step"]], dtype=np.int64))
+
+    def grid(expression: pl.Expr) -> Float:
+        out = np.full((len(ranks), len(steps)), np.nan)
+        out[where] = rows.select(expression).to_series().to_numpy()
+        return out
+
+    values = {
+        "compute": grid(pl.col("compute_ns")),
+        "memory": grid(pl.col("memcpy_ns")),
+        "input": grid(pl.col("idle_loader_ns")),
+        "host": grid(pl.col("idle_ns") - pl.col("idle_loader_ns")),
+    }
+    length = (part.job["end_ns"] - part.job["start_ns"]).to_numpy().astype(np.float64)
+    stage, micro = pipeline_positions(tables, ranks)
+    peers = _peers(tables, ranks, stage)
+    over = {c: _over(v, peers) for c, v in values.items()}
+    typical = float(np.median(length))
+    noise = {c: max(_scatter(o), 0.003 * typical) for c, o in over.items()}
+    exposed = grid(pl.col("exposed_wait_ns") + pl.col("exposed_transfer_ns"))
+    return Excess(part, ranks, steps, length, over, noise, values["compute"], exposed, stage, peers, micro)
+
+
+def _over(values: Float, peers: list[NDArray[np.int64]]) -> Float:
+    """Values above the lower quartile of the peers (the smaller one of two); 0 for a rank without peers.
+
+    The quartile and not the median: faults make ranks slower, and half of the ranks may share a host that is.
+    """
+    out = np.where(np.isnan(values), np.nan, 0.0)
+    for rows in peers:
+        if len(rows) < 2:
+            continue
+        seen = ~np.isnan(values[rows]).all(axis=0)
+        base = np.zeros(values.shape[1])
+        base[seen] = np.nanquantile(values[np.ix_(rows, np.flatnonzero(seen))], 0.0 if len(rows) == 2 else 0.25, axis=0)
+        out[rows] = values[rows] - base
+    return out
+
+
+def _scatter(over: Float) -> float:
+    """Standard deviation of the undisturbed part: the lower quarter of a normal distribution spans 0.97 of it between its 5 % and 25 %."""
+    known = over[~np.isnan(over)]
+    if not len(known):
+        return 0.0
+    low, quarter = np.quantile(known, (0.05, 0.25))
+    return float(quarter - low) / 0.97
+
+
+def _peers(tables: Tables, ranks: NDArray[np.int64], stage: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Rows of ranks that do the same work: same pipeline stage, same kernels by name and number."""
+    spans = with_class(tables["gpu_spans"]).filter(pl.col("op_class") == COMPUTE)
+    counts = spans.group_by("rank", "name").agg(pl.len()).with_columns(pl.col("name").cast(pl.String)).collect(engine="streaming")
+    programs: dict[int, Counter[str]] = defaultdict(Counter)
+    for rank, name, n in counts.iter_rows():
+        programs[rank][name] = n
+    sets: list[list[int]] = []
+    for row, rank in enumerate(ranks):
+        fitting = [s for s in sets if stage[s[0]] == stage[row] and _cosine(programs[int(ranks[s[0]])], programs[int(rank)]) >= SAME_WORK]
+        if fitting:
+            fitting[0].append(row)
+        else:
+            sets.append([row])
+    return [np.array(s, dtype=np.int64) for s in sets]
+
+
+def _cosine(a: Counter[str], b: Counter[str]) -> float:
+    if not a or not b:
+        return 1.0 if not a and not b else 0.0
+    dot = sum(n * b[k] for k, n in a.items())
+    return float(dot / np.sqrt(float(sum(n * n for n in a.values())) * float(sum(n * n for n in b.values()))))
+
+
+def pipeline_positions(tables: Tables, ranks: Iterable[int]) -> tuple[NDArray[np.int64], float]:
+    """Position of each rank in its pipeline (-1: none) and micro-batches per step, from who sends to whom.
+
+    Ranks joined by sends form a pipeline; its ranks in order are the stages. Only pipelines of equal length whose sends
+    go to neighbours (or around the end) count as such.
+    """
+    ranks = list(ranks)
+    none = np.full(len(ranks), -1, dtype=np.int64)
+    sends = (
+        tables["collectives"]
+        .filter((pl.col("operation") == "send") & pl.col("peer").is_not_null() & pl.col("match_id").is_not_null())
+        .group_by("rank", "peer", "step")
+        .agg(pl.len())
+        .collect(engine="streaming")
+    )
+    if not sends.height:
+        return none, 0.0
+    chains: list[set[int]] = []
+    for a, b in sends.select("rank", "peer").unique().sort("rank", "peer").iter_rows():
+        touched = [c for c in chains if a in c or b in c]
+        chains = [c for c in chains if c not in touched] + [{a, b}.union(*touched)]
+    position = {r: n for c in chains for n, r in enumerate(sorted(c))}
+    size = len(chains[0])
+    hops = {abs(position[a] - position[b]) for a, b in sends.select("rank", "peer").iter_rows()}
+    if any(len(c) != size for c in chains) or not hops <= {1, size - 1}:
+        return none, 0.0
+    return np.array([position.get(int(r), -1) for r in ranks], dtype=np.int64), float(sends["len"].median() or 0)  # type: ignore[arg-type]

@@ -1,0 +1,83 @@
+"""Whether a rank's kernels are all slower than its peers', or a few are interrupted; and whether interruptions return with a period."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tracelab.align.kernels import COMPUTE, with_class
+from tracelab.analysis import Tables
+
+__all__ = ["KernelProfile", "kernel_profile", "period_of"]
+
+Float = NDArray[np.float64]
+
+SHORT_NS = 2_000
+"""Kernels of a few µs scatter by their own length."""
+LEAST_EVENTS = 5
+
+
+@dataclass(frozen=True)
+class KernelProfile:
+    """Kernels of some ranks against the same kernels of their peers.
+
+    `ratio` is the median slowdown, weighted by length; `uniform` the share of the excess that it explains; `events` the
+    times (ns) of single kernels that exceed their peers by most, `worst` the row of the one that lost most.
+    """
+
+    ratio: float
+    uniform: float
+    events: NDArray[np.int64]
+    worst: dict[str, object]
+
+
+def kernel_profile(tables: Tables, ranks: list[int], peers: list[int], steps: pl.DataFrame) -> KernelProfile | None:
+    """Compares kernel by kernel (name, how often it ran in the step so far) within `steps` (step, start_ns, end_ns)."""
+    spans = with_class(tables["gpu_spans"]).filter((pl.col("op_class") == COMPUTE) & pl.col("rank").is_in([*ranks, *peers]))
+    low, high = steps["start_ns"].min(), steps["end_ns"].max()
+    spans = spans.filter((pl.col("ts_ns") >= low) & (pl.col("ts_ns") < high) & (pl.col("dur_ns") > 0))
+    rows = spans.select("rank", "source_id", "source_ts_ns", "ts_ns", "dur_ns", pl.col("name").cast(pl.String)).collect(engine="streaming").sort("ts_ns")
+    rows = rows.join_asof(steps.sort("start_ns").select("step", "start_ns", "end_ns"), left_on="ts_ns", right_on="start_ns", strategy="backward")
+    rows = rows.filter(pl.col("ts_ns") < pl.col("end_ns")).with_columns(pl.int_range(pl.len()).over("rank", "step", "name").alias("nth"))
+    key = ["step", "name", "nth"]
+    usual = rows.filter(pl.col("rank").is_in(peers)).group_by(key).agg(pl.col("dur_ns").median().alias("usual"))
+    own = rows.filter(pl.col("rank").is_in(ranks)).join(usual, on=key)
+    own = own.with_columns((pl.col("dur_ns") - pl.col("usual")).alias("over")).sort("ts_ns", "rank")
+    if not own.height:
+        return None
+    long = own.filter(pl.col("usual") >= SHORT_NS)
+    ratio = _weighted_median((long["dur_ns"] / long["usual"]).to_numpy(), long["usual"].to_numpy()) if long.height else 1.0
+    total = float(own["over"].sum())
+    uniform = (ratio - 1.0) * float(own["usual"].sum()) / total if total > 0 else 0.0
+    rest = own.with_columns((pl.col("dur_ns") - ratio * pl.col("usual")).alias("rest"))
+    limit = max(0.3 * float(rest["rest"].max() or 0.0), 100_000.0)  # type: ignore[arg-type]
+    events = rest.filter(pl.col("rest") > limit)["ts_ns"].to_numpy()
+    worst = own.row(int(np.argmax(own["over"].to_numpy())), named=True)
+    return KernelProfile(ratio, uniform, events, worst)
+
+
+def _weighted_median(values: Float, weights: Float) -> float:
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(reached, reached[-1] / 2)])
+
+
+def period_of(times: NDArray[np.int64], width_ns: float) -> float | None:
+    """The period (ns) of events at `times` (ns, several ranks may report one event within `width_ns`), or None.
+
+    Needs five events, and four of five gaps between them within 15 % of a multiple of the usual gap.
+    """
+    ordered = np.sort(times)
+    if not len(ordered):
+        return None
+    first = np.append(True, np.diff(ordered) > 2 * width_ns)
+    gaps = np.diff(ordered[first]).astype(np.float64)
+    if len(gaps) + 1 < LEAST_EVENTS:
+        return None
+    usual = float(np.median(gaps))
+    turns = np.round(gaps / usual)
+    regular = (turns >= 1) & (np.abs(gaps / usual - turns) <= 0.15)
+    return float(gaps[regular].sum() / turns[regular].sum()) if regular.mean() >= 0.8 else None

@@ -1,0 +1,37 @@
+"""Whether ranks that differ from step to step do so for the whole step, as uneven work does and hiccups do not."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tracelab.align.kernels import COMPUTE, with_class
+from tracelab.analyses.common import batches
+from tracelab.analyses.excess import Excess
+from tracelab.analysis import Tables
+
+__all__ = ["LEAST_CORRELATION", "coherent"]
+
+LEAST_CORRELATION = 0.5
+"""Between the deviations of the two halves of a step's kernels; uneven sequence lengths give above 0.9, independent noise 0."""
+
+
+def coherent(tables: Tables, x: Excess, rows: NDArray[np.int64]) -> bool:
+    """Whether a rank that is slow in one half of a step's compute kernels (by order) is slow in the other half too."""
+    spans = with_class(tables["gpu_spans"]).filter((pl.col("op_class") == COMPUTE) & pl.col("rank").is_in(x.ranks[rows].tolist()))
+    starts, ends = x.part.job["start_ns"].to_numpy(), x.part.job["end_ns"].to_numpy()
+    halves = np.full((2, len(rows), len(x.steps)), np.nan)
+    at = {int(x.ranks[r]): n for n, r in enumerate(rows)}
+    for rank, part in batches(spans, ("ts_ns", "dur_ns")):
+        part = part.sort("ts_ns")
+        time, length = part["ts_ns"].to_numpy(), part["dur_ns"].to_numpy().astype(np.float64)
+        total = np.append(0.0, np.cumsum(length))
+        first, last = np.searchsorted(time, starts), np.searchsorted(time, ends)
+        middle = (first + last) // 2
+        halves[0, at[rank]], halves[1, at[rank]] = total[middle] - total[first], total[last] - total[middle]
+    deviation = halves / np.nanmedian(halves, axis=1, keepdims=True) - 1.0
+    deviation = deviation - np.nanmedian(deviation, axis=2, keepdims=True)
+    a, b = (d.ravel() for d in deviation)
+    known = np.isfinite(a) & np.isfinite(b)
+    return bool(known.sum() >= 8 and np.std(a[known]) > 0 and np.std(b[known]) > 0 and np.corrcoef(a[known], b[known])[0, 1] >= LEAST_CORRELATION)
