@@ -108,7 +108,7 @@ class Run:
         """All tables, on the aligned clock."""
         parsed = scan_parsed(self.ingested, self.rank_map)
         frames: dict[str, pl.LazyFrame] = {"sources": self.sources.lazy(), "notices": notices_frame(self.notices).lazy(), "ranks": self.ranks.lazy()}
-        frames |= {spec.name: self.aligned.to_aligned(parsed[spec.name]) for spec in PARSED_TABLES}
+        frames |= {spec.name: self.aligned.to_aligned(parsed[spec.name]) if "ts_ns" in spec.names else parsed[spec.name] for spec in PARSED_TABLES}
         frames |= {spec.name: self.aligned.derived[spec.name].lazy() for spec in ALIGNED_TABLES}
         frames["steps"] = self.steps.lazy()
         return JobTables({name: frames[name] for name in TABLES}, [i.candidate.name for i in self.ingested])

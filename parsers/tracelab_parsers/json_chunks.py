@@ -10,7 +10,6 @@ not is broken at a known byte (one bad element, which is repaired or dropped).
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from typing import Generic, Literal, Protocol, TypeVar
 import msgspec
 import numpy as np
 
-from tracelab_parsers.json_repair import balanced_end, next_starts, repair
+from tracelab_parsers.json_repair import Repaired, balanced_end, next_starts, repair
 from tracelab_parsers.json_window import Window
 
 __all__ = ["Chunk", "Decoder", "ElementReader", "Limits", "Report", "Verdict", "probe"]
@@ -194,7 +193,7 @@ class ElementReader(Generic[T]):
             return []
         for code in repaired.codes:
             self.report(code, offset)
-        return [(self.convert(repaired.value), _encode(repaired.value))]
+        return [(self.convert(repaired.value), repaired.text())]
 
     def _clean(self, piece: bytes, last: bool) -> Iterator[Chunk[T]]:
         """`piece` is valid as far as it goes but does not close the array."""
@@ -234,12 +233,12 @@ class ElementReader(Generic[T]):
             self.report("bad-event", offset)
             self.window.advance(start + 1)
             return
-        for end, codes, value in _readings(data, start):
-            for code in codes:
+        for end, reading in _readings(data, start):
+            for code in reading.codes:
                 self.report(code, offset + start)
             self.window.advance(end)
             self._past_comma()
-            yield _together([(self.convert(value), _encode(value))], offset + start)
+            yield _together([(self.convert(reading.value), reading.text())], offset + start)
             return
         self.report("bad-event", offset + start)
         self._drop(data, start, last)
@@ -262,10 +261,6 @@ class ElementReader(Generic[T]):
     def _past_comma(self) -> None:
         if self.window.peek() == b",":
             self.window.advance(1)
-
-
-def _encode(value: object) -> bytes:
-    return json.dumps(value, allow_nan=False).encode()
 
 
 def _together(singles: list[tuple[T, bytes]], offset: int) -> Chunk[T]:
@@ -334,13 +329,13 @@ def _backslashes(piece: bytes, quote: int) -> int:
     return quote - at
 
 
-def _readings(data: bytes, start: int) -> Iterator[tuple[int, tuple[str, ...], object]]:
-    """Readings of the broken object at `start`, the most certain first: its end, what was repaired, its value."""
+def _readings(data: bytes, start: int) -> Iterator[tuple[int, Repaired]]:
+    """Readings of the broken object at `start`, the most certain first, and where it ends by each."""
     ends = [balanced_end(data, start, len(data)), *(end for end, _ in next_starts(data, start, len(data))[:4])]
     for end in dict.fromkeys(e for e in ends if e > start):
         repaired = repair(data[start:end])
         if repaired is not None and isinstance(repaired.value, dict):
-            yield end, repaired.codes, repaired.value
+            yield end, repaired
 
 
 def _reads(data: bytes, start: int) -> bool:

@@ -9,11 +9,16 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from typing import Any
+
+import msgspec
 
 __all__ = ["Repaired", "balanced_end", "next_starts", "repair"]
 
 MAX_DIGITS = 400
+SAFE_DIGITS = 18
+_ENCODER = msgspec.json.Encoder(decimal_format="number")
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.S)
 _BARE = re.compile(r'("(?:[^"\\]|\\.)*")|-?\b(?:nan|inf|infinity)\b', re.S | re.I)
 _ESCAPE = re.compile(r'\\(u[0-9a-fA-F]{4}|["\\/bfnrt])|\\')
@@ -23,10 +28,14 @@ _NEXT = re.compile(rb'\}\s*(?:,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|s|bp
 
 @dataclass(frozen=True)
 class Repaired:
-    """A value read from broken text, and what was done for it: notice codes."""
+    """A value read from broken text, and what was done for it: notice codes. Numbers with a fraction or of more than 18 digits are `Decimal`."""
 
     value: Any
     codes: tuple[str, ...]
+
+    def text(self) -> bytes:
+        """The value as valid JSON, its numbers exact to the last digit."""
+        return _ENCODER.encode(self.value)
 
 
 def balanced_end(data: bytes, start: int, stop: int) -> int:
@@ -57,13 +66,29 @@ def _no_constant(_: str) -> None:
     return None
 
 
-def _integer(text: str) -> int | None:
-    return int(text) if len(text) <= MAX_DIGITS else None
+def _number(text: str) -> Decimal | None:
+    try:
+        return Decimal(text) if len(text) <= MAX_DIGITS else None
+    except InvalidOperation:
+        return None
+
+
+def _integer(text: str) -> int | Decimal | None:
+    return int(text) if len(text) <= SAFE_DIGITS else _number(text)
 
 
 def _load(text: str) -> Any:
-    """JSON with control characters and NaN allowed; numbers with a fraction stay text, exact to the last digit."""
-    return json.loads(text, strict=False, parse_constant=_no_constant, parse_int=_integer, parse_float=str)
+    """JSON with control characters and NaN allowed."""
+    return json.loads(text, strict=False, parse_constant=_no_constant, parse_int=_integer, parse_float=_number)
+
+
+def _is_strict(text: str) -> bool:
+    """Whether text that reads with control characters allowed reads without."""
+    try:
+        json.loads(text, parse_int=str)
+    except ValueError:
+        return False
+    return True
 
 
 def _quiet(m: re.Match[str]) -> str:
@@ -112,7 +137,7 @@ def repair(data: bytes) -> Repaired | None:
             codes.append("non-finite-number")
         if code:
             codes.append(code)
-        if not codes and re.search(r"[\x00-\x1f]", text):
+        if not code and not _is_strict(text):
             codes.append("control-character")
         return Repaired(value, tuple(dict.fromkeys(codes)))
     return None

@@ -93,7 +93,8 @@ class Line(Figure):
 class Heatmap(Figure):
     """Values over two integer axes, as cells (x, y, value); a cell that is not given stays empty.
 
-    Colours span the values from zero, or from the least one where `from_zero` is false. Where there are more rows or
+    Colours span the values from zero; where `from_zero` is false, from the least one, but from 90 % of the highest at most,
+    so that noise stays pale. Where there are more rows or
     columns than a screen can show, neighbours share a cell: their highest value, or their lowest where `keep_low`.
     """
 
@@ -122,8 +123,8 @@ class Heatmap(Figure):
     def span(self) -> tuple[float, float]:
         """The values of the first and the last colour."""
         known = [v for v in self.values if v is not None]
-        low = 0.0 if self.from_zero else min(known, default=0.0)
-        high = max(known, default=low)
+        high = max(known, default=0.0)
+        low = 0.0 if self.from_zero else min(0.9 * high, min(known, default=0.0))
         return low, high if high > low else low + 1.0
 
 

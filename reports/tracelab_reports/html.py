@@ -46,7 +46,7 @@ def _hash(script: str) -> str:
 def _policy(scripts: list[str]) -> str:
     # Bokeh writes style elements at run time, so that styles cannot be listed by hash; they can load nothing.
     allowed = " ".join(_hash(s) for s in scripts)
-    return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
+    return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
 
 def _script_data(text: str) -> str:

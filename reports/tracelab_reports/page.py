@@ -18,6 +18,7 @@ from tracelab_reports.tableview import TableView, table_view
 __all__ = ["Card", "Page", "build_page"]
 
 _MAX_EVIDENCE = 12
+_MAX_OPEN_ROWS = 12
 
 
 @dataclass(frozen=True)
@@ -169,5 +170,5 @@ def _section(section: Section, body: SectionBody, anchor: str, origin: int | Non
     for figure in body.figures:
         place = next((i for i, (table_id, _) in enumerate(views) if table_id == figure.table), None)
         blocks.append(Block(figure, None if place is None else views.pop(place)[1]))
-    blocks += [Block(None, view, open=True) for _, view in views]
+    blocks += [Block(None, view, open=not body.figures or view.total <= _MAX_OPEN_ROWS) for _, view in views]
     return SectionPart(anchor, section.title, section.question, section.answer, blocks, body.notes)

@@ -104,7 +104,10 @@ def _finish(plot: Any, _element: Any) -> None:
 
 
 def _finish_bars(plot: Any, element: Any) -> None:
+    from bokeh.models import BasicTicker
+
     _finish(plot, element)
+    plot.state.xaxis[0].ticker = plot.state.xgrid[0].ticker = BasicTicker(desired_num_ticks=5)
     plot.state.xgrid[0].visible = True
     plot.state.ygrid[0].visible = False
     plot.state.yaxis[0].major_tick_line_color = None
@@ -153,7 +156,7 @@ def _finish_line(plot: Any, element: Any) -> None:
     from bokeh.models import BasicTicker
 
     _finish(plot, element)
-    plot.state.xaxis[0].ticker = BasicTicker(min_interval=1)
+    plot.state.xaxis[0].ticker = BasicTicker(min_interval=1, desired_num_ticks=8)
 
 
 def _line(figure: Line) -> Any:
@@ -231,7 +234,7 @@ def _heatmap(figure: Heatmap) -> Any:
         mapper.low, mapper.high = (low, high) if exact else (1, 255)
         mapper.nan_color = mapper.low_color = "rgba(0, 0, 0, 0)"
         for axis in (plot.state.xaxis[0], plot.state.yaxis[0]):
-            axis.ticker = BasicTicker(min_interval=1)
+            axis.ticker = BasicTicker(min_interval=1, desired_num_ticks=8)
         plot.state.yaxis[0].major_label_overrides = {r: rank_label(r) for r in range(grid.y_first, 0)}
 
     value = f"@image{{0.000}} {figure.unit}" if exact else f"level @image{{0}}; 1 is {low:.3g} {figure.unit}, 255 is {high:.3g} {figure.unit}"

@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import isfinite
 from typing import Any
 
 from tracelab.results import DataColumn, DataTable
@@ -17,7 +18,7 @@ from tracelab_reports.words import clean, rank_label, seconds_text
 
 __all__ = ["MAX_SHOWN_ROWS", "TableColumn", "TableView", "csv_text", "packed", "table_view"]
 
-MAX_SHOWN_ROWS = 32
+MAX_SHOWN_ROWS = 20
 """Rows of a table that stand on the page; the CSV has the others."""
 _MAX_CELL = 240
 _EPOCH_FROM_NS = 10**17
@@ -92,7 +93,7 @@ def _csv_value(value: Any) -> Any:
 
 
 def _cell(write: Callable[[Any], str], value: Any) -> str:
-    if value is None:
+    if value is None or (isinstance(value, float) and not isfinite(value)):
         return _EMPTY
     text = write(value) if isinstance(value, int | float) and not isinstance(value, bool) else _plain(value)
     return text if len(text) <= _MAX_CELL else text[: _MAX_CELL - 1] + "…"

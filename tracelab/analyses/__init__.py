@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracelab.analyses import breakdown, collectives, overlap, steps, stragglers, waits
+from tracelab.analyses import breakdown, collectives, exposure, overlap, steps, stragglers, waits
 from tracelab.analysis import Analysis
 
 __all__ = ["ANALYSES"]
@@ -14,4 +14,5 @@ ANALYSES: tuple[Analysis, ...] = (
     collectives.ANALYSIS,
     waits.ANALYSIS,
     stragglers.ANALYSIS,
+    exposure.ANALYSIS,
 )

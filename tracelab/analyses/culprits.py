@@ -19,6 +19,9 @@ from tracelab.units import format_duration, format_share
 
 __all__ = ["Culprit", "Thresholds", "find_culprits"]
 
+LEAST_STEPS = 4
+"""With fewer steps nothing can be said about which of them are usual."""
+
 Rows = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
@@ -83,9 +86,10 @@ def _disturbed(x: Excess, cause: str, params: Thresholds) -> Mask:
 def _lasts(disturbed: Mask, row: int, x: Excess, cause: str) -> bool:
     """A fault stays where it is: in most steps between its first and its last one, or in most of all disturbed steps."""
     own = np.flatnonzero(disturbed[row])
-    if not len(own):
+    pair = any(row in p and len(p) == 2 for p in x.peers)
+    if not len(own) or (pair and len(x.steps) < LEAST_STEPS):  # of two ranks in a few steps nobody can say which one is usual
         return False
-    if len(x.steps) < 4:
+    if len(x.steps) < LEAST_STEPS:
         return len(own) * 2 >= len(x.steps)
     dense = len(own) / (own[-1] - own[0] + 1) >= 0.5
     alone = disturbed[row].sum() >= 0.5 * disturbed.any(axis=0).sum()

@@ -127,12 +127,15 @@ def _over(values: Float, peers: list[NDArray[np.int64]]) -> Float:
 
 
 def _scatter(over: Float) -> float:
-    """Standard deviation of the undisturbed part: the lower quarter of a normal distribution spans 0.97 of it between its 5 % and 25 %."""
-    known = over[~np.isnan(over)]
-    if not len(known):
+    """Standard deviation of the undisturbed part: the shortest interval with 35 % of the values spans 0.91 of it if they are normal.
+
+    It stays with the bulk however many ranks are slow (up to half) or, for once, fast.
+    """
+    known = np.sort(over[~np.isnan(over)])
+    held = int(np.ceil(0.35 * len(known)))
+    if held < 2:
         return 0.0
-    low, quarter = np.quantile(known, (0.05, 0.25))
-    return float(quarter - low) / 0.97
+    return float((known[held - 1 :] - known[: len(known) - held + 1]).min()) / 0.908
 
 
 def _peers(tables: Tables, ranks: NDArray[np.int64], stage: NDArray[np.int64]) -> list[NDArray[np.int64]]:

@@ -91,7 +91,7 @@ def _finding(tables: Tables, x: Excess, c: Culprit, hosts: dict[int, str], param
     named_hosts = c.hosts or sorted({hosts[r] for r in subject if r in hosts}) if c.kind != "load_imbalance" else []
     where = f"host {', '.join(c.hosts)} ({named(ranks)})" if c.hosts else named(ranks)
     text = _SAYS[c.kind].format(where=where, much=c.much)
-    agree = lost >= 0.5 * c.excess_ns and (len(steps) >= 3 or len(x.steps) < 3)
+    agree = lost >= 0.5 * c.excess_ns and len(steps) >= 3
     return Finding(
         id=finding_id(c.kind, c.hosts or subject or ["all"]),
         kind=c.kind,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -198,13 +199,13 @@ def memory_batch(details: Sequence[Details], ts: npt.NDArray[np.int64]) -> pa.Re
     return _batch(MEMORY_EVENTS, columns)
 
 
-def counter_batch(events: Sequence[Event], values: Sequence[dict[str, Any]], ts: npt.NDArray[np.int64]) -> pa.RecordBatch:
+def counter_batch(events: Sequence[Event], values: Sequence[dict[str, float]], ts: npt.NDArray[np.int64]) -> pa.RecordBatch:
     """Rows of `gpu_counters`: one per number in `values`, which goes with `events` and `ts`."""
     rows = [
-        (int(t), _counter_device(e), f"{e.name} {key}".strip() if e.name is not None else key or UNNAMED, float(v))
+        (int(t), _counter_device(e), f"{e.name} {key}".strip() if e.name is not None else key or UNNAMED, v)
         for e, found, t in zip(events, values, ts, strict=True)
         for key, v in found.items()
-        if isinstance(v, (int, float)) and abs(v) < 1e300
+        if math.isfinite(v)
     ]
     columns = {
         "part": _part(len(rows)),

@@ -6,6 +6,7 @@ decoded. Sources: kineto `output_json.cpp`, `ActivityType.h` and `MetadataFieldC
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -113,17 +114,29 @@ EVENTS: msgspec.json.Decoder[list[Event]] = msgspec.json.Decoder(list[Event])
 EXACT_EVENTS: msgspec.json.Decoder[list[ExactEvent]] = msgspec.json.Decoder(list[ExactEvent])
 _DETAILED = msgspec.json.Decoder(list[_Detailed])
 _LISTS = frozenset({"grid", "block", "in_split", "out_split", "group_ranks"})
+_FLAGS = frozenset({"is_async"})
 S = TypeVar("S", bound=msgspec.Struct)
 
 
-def _field(value: object, is_list: bool) -> Any:
-    return value if isinstance(value, (int, float, str)) or (is_list and isinstance(value, list)) else None
+def _scalar(value: object) -> Any:
+    if isinstance(value, Decimal):
+        return int(value) if value.as_tuple().exponent == 0 else float(value)
+    return value if type(value) in (int, float, str) else None
+
+
+def _time(value: object) -> Any:
+    return str(value) if isinstance(value, Decimal) else _scalar(value)
 
 
 def _fields(kind: type[S], value: object) -> S:
     """A struct from a plain JSON object, with what has the wrong type left out."""
     found = value if isinstance(value, dict) else {}
-    return kind(**{f.name: _field(found.get(f.encode_name), f.name in _LISTS) for f in msgspec.structs.fields(kind)})
+    values = {}
+    for f in msgspec.structs.fields(kind):
+        v = found.get(f.encode_name)
+        fits = (f.name in _LISTS and isinstance(v, list)) or (f.name in _FLAGS and isinstance(v, bool))
+        values[f.name] = v if fits else _scalar(v)
+    return kind(**values)
 
 
 def event_from_object(value: object) -> Event:
@@ -134,11 +147,11 @@ def event_from_object(value: object) -> Event:
     return Event(
         ph=ph if isinstance(ph, str) else None,
         cat=cat if isinstance(cat, str) else None,
-        name=_field(value.get("name"), False),
-        pid=_field(value.get("pid"), False),
-        tid=_field(value.get("tid"), False),
-        ts=_field(value.get("ts"), False),
-        dur=_field(value.get("dur"), False),
+        name=_scalar(value.get("name")),
+        pid=_scalar(value.get("pid")),
+        tid=_scalar(value.get("tid")),
+        ts=_time(value.get("ts")),
+        dur=_time(value.get("dur")),
         args=_fields(Args, value.get("args")),
     )
 
@@ -156,10 +169,10 @@ def details_of(texts: list[msgspec.Raw]) -> list[Details]:
         return [_fields(Details, _args_of(bytes(t))) for t in texts]
 
 
-def counters_of(text: msgspec.Raw) -> dict[str, Any]:
+def counters_of(text: msgspec.Raw) -> dict[str, float]:
     """The values of a counter sample from its text."""
     args = _args_of(bytes(text))
-    return {k: v for k, v in args.items() if isinstance(v, (int, float, str))} if isinstance(args, dict) else {}
+    return {k: float(v) for k, v in args.items() if isinstance(v, int | Decimal) and not isinstance(v, bool)} if isinstance(args, dict) else {}
 
 
 Table = Literal["gpu", "host", "python", "memory", "counter", "unknown", "none"]

@@ -42,6 +42,10 @@ class Times:
     usable: Bools
     clamped: Bools
 
+    def take(self, at: npt.NDArray[np.intp]) -> Times:
+        """Those at these positions."""
+        return Times(self.ts[at], self.dur[at], self.usable[at], self.clamped[at])
+
 
 def _floats(values: Sequence[Any]) -> Floats | None:
     try:

@@ -40,6 +40,6 @@ def attribution_bars(attribution: Attribution) -> Bars | None:
         categories=["step"],
         series=series,
         category_label="",
-        value_label="time per step",
+        value_label="time",
         unit=unit,
     )

@@ -34,7 +34,7 @@ def build(section: Section) -> SectionBody:
         categories=names,
         series=[Series(part, scaled([values[i] for i in rows], size), color_of(part)) for part, values in (("transfer", transfer), ("wait", wait))],
         category_label="group, operation, size",
-        value_label="time, summed over operations",
+        value_label="time",
         unit=unit,
     )
     return SectionBody([bars])

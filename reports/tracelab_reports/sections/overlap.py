@@ -18,7 +18,7 @@ def build(section: Section) -> SectionBody:
         figure_id="overlap-by-rank",
         title="Communication of each rank: hidden behind compute or exposed",
         note="Hidden communication costs nothing; exposed communication is time in which no compute ran.",
-        value_label="communication time",
+        value_label="time",
         by="exposed_ns",
     )
     return SectionBody([bars] if bars else [])

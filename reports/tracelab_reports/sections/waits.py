@@ -18,8 +18,8 @@ def build(section: Section) -> SectionBody:
             (("late_ns", "late"),),
             figure_id="arrivals-by-rank",
             title="How late each rank came to collectives",
-            note="Time by which it arrived after the rank before it, where it was the last. The table also has the waits: who waits longest is least to blame.",
-            value_label="time over the analysed steps",
+            note="Summed time by which it arrived after the rank before it, where it was the last. The table also has the waits: who waits longest is least to blame.",
+            value_label="time late",
             by="late_ns",
         ),
         rank_step_heatmap(
