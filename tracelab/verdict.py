@@ -14,17 +14,20 @@ _MATTERS = ("critical", "major", "minor")
 
 def verdict(info: RunInfo, findings: Sequence[Finding], attribution: Attribution | None) -> str:
     """What cost the most, or that nothing stands out; always with how much of the job was seen."""
-    seen = len(info.ranks)
-    scope = f"{seen} of {info.world_size} ranks" if info.world_size and info.world_size != seen else f"{seen} rank{'s' if seen != 1 else ''}"
-    window = f"{info.steps} step{'s' if info.steps != 1 else ''} on {scope}"
-    top = next((f for f in findings if f.severity in _MATTERS), None)
-    if top is None:
-        return f"No cause of lost time stands out from noise over {window}{_where_time_goes(attribution)}."
-    total_ns = (info.step_time_s.median * info.steps if info.step_time_s else 0.0) * NS_PER_S
-    share = f" ({format_share(min(1.0, top.lost_s * NS_PER_S / total_ns))} of it)" if total_ns > 0 and top.kind != "collective_hang" else ""
-    others = sum(f.severity in _MATTERS for f in findings) - 1
-    more = f" {others} more finding{'s' if others > 1 else ''} below." if others else ""
-    return f"{format_duration(top.lost_s * NS_PER_S)} lost{share} over {window}: {top.summary.rstrip('.')}.{more}"
+    seen = _seen(info)
+    matter = [f for f in findings if f.severity in _MATTERS]
+    if not matter:
+        what = "No cause of lost time stands out from noise" if len(info.ranks) > 1 else "No cause of lost time can be seen from one rank alone"
+        return f"{what}: {seen}{_where_time_goes(attribution)}."
+    summary = matter[0].summary.rstrip(".")
+    more = f" {len(matter) - 1} more finding{'s' if len(matter) > 2 else ''} below." if len(matter) > 1 else ""
+    return f"{summary[:1].upper()}{summary[1:]} ({seen}).{more}"
+
+
+def _seen(info: RunInfo) -> str:
+    ranks = len(info.ranks)
+    scope = f"{ranks} of {info.world_size} ranks" if info.world_size and info.world_size != ranks else f"{ranks} rank{'s' if ranks != 1 else ''}"
+    return f"{info.steps} step{'s' if info.steps != 1 else ''} on {scope}"
 
 
 def _where_time_goes(attribution: Attribution | None) -> str:

@@ -170,7 +170,9 @@ def not_observable(result: RunResult) -> SectionPart | None:
         column("why not", [n.reason for n in rows]),
         column("what to collect", [n.collect for n in rows]),
     )
-    answer = f"{words.plural(len(rows), 'question')} {'stays' if len(rows) == 1 else 'stay'} open; the table says what to collect so that the next run answers them."
+    answer = (
+        f"{words.plural(len(rows), 'question')} {'stays' if len(rows) == 1 else 'stay'} open; the table says what to collect so that the next run answers them."
+    )
     return SectionPart("not-observable", "Not observable", "What can these files not tell?", answer, _listing(table, "not-observable-0"), [])
 
 

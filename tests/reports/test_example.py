@@ -23,9 +23,7 @@ def test_the_schema_is_a_schema() -> None:
     jsonschema.Draft202012Validator.check_schema(json_schema())
 
 
-@pytest.mark.parametrize(
-    "result", [example_result(1), example_result(2), example_result(9, 3, hostile=True), empty_result()], ids=["one", "two", "hostile", "empty"]
-)
+@pytest.mark.parametrize("result", [example_result(2), example_result(9, 3, hostile=True), empty_result()], ids=["two", "hostile", "empty"])
 def test_built_documents_validate_and_come_back(result: RunResult) -> None:
     data = result.to_json()
     jsonschema.validate(json.loads(data), json_schema(), cls=jsonschema.Draft202012Validator)

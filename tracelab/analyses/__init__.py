@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracelab.analyses import breakdown, collectives, exposure, overlap, steps, stragglers, waits
+from tracelab.analyses import breakdown, clocks, collectives, exposure, overlap, steps, stragglers, waits
 from tracelab.analysis import Analysis
 
 __all__ = ["ANALYSES"]
@@ -15,4 +15,5 @@ ANALYSES: tuple[Analysis, ...] = (
     waits.ANALYSIS,
     stragglers.ANALYSIS,
     exposure.ANALYSIS,
+    clocks.ANALYSIS,
 )

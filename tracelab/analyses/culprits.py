@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracelab.analyses.excess import CAUSES, Excess
+from tracelab.analyses.excess import CAUSES, Excess, median_of
 from tracelab.analyses.interruptions import kernel_profile, period_of
 from tracelab.analyses.uneven import coherent
 from tracelab.analysis import Tables
@@ -168,7 +168,7 @@ def _in_pipeline(x: Excess, rows: Rows, saving: NDArray[np.float64]) -> NDArray[
     others = np.setdiff1d(np.arange(len(x.ranks)), rows)
     if stages < 2 or not len(others) or x.microbatches <= 0:
         return saving
-    usual = np.nanmedian(x.compute[others], axis=0) * (x.microbatches + stages - 1) / x.microbatches
+    usual = median_of(x.compute[others], 0) * (x.microbatches + stages - 1) / x.microbatches
     parts = x.part.rows.with_columns((pl.col("exposed_transfer_ns") + pl.col("memcpy_ns") + pl.col("idle_ns")).alias("rest"))
     rest = parts.group_by("step").agg(pl.col("rest").median()).sort("step")
     at = dict(rest.iter_rows())
@@ -181,7 +181,7 @@ def _slow_stages(x: Excess, hosts: dict[int, str], params: Thresholds) -> list[C
     stages = sorted({int(s) for s in x.stage if s >= 0})
     if len(stages) < 2:
         return []
-    per_stage = np.stack([np.nanmedian(x.compute[x.stage == s], axis=0) for s in stages])
+    per_stage = np.stack([median_of(x.compute[x.stage == s], 0) for s in stages])
     base = np.median(per_stage, axis=0) if len(stages) > 2 else per_stage.min(axis=0)
     out = []
     for n, s in enumerate(stages):
@@ -211,18 +211,18 @@ def _uneven(tables: Tables, x: Excess, lasting: list[int], params: Thresholds) -
     if len(rows) < 3 or len(x.steps) < 4:
         return None
     compute = x.compute[rows]
-    middle = np.nanmedian(compute, axis=0)
+    middle = median_of(compute, 0)
     if not (middle > 0).all():
         return None
     share = compute / middle - 1.0
     # What a rank always has more than the others is no change from step to step.
-    moving = share - np.nanmedian(share, axis=1, keepdims=True)
+    moving = share - median_of(share, 1)[:, None]
     spread = 1.4826 * float(np.nanmedian(np.abs(moving)))
     top = np.bincount(np.nanargmax(np.nan_to_num(share, nan=-1.0), axis=0), minlength=len(rows)) / len(x.steps)
     if spread < params.imbalance_spread or top.max() > 0.6:
         return None
     exposed = np.nan_to_num(x.exposed[rows])
-    gain = np.nanmax(compute, axis=0) - middle
+    gain = np.nan_to_num(compute).max(axis=0) - middle
     saving = np.clip(np.minimum(gain, np.median(exposed, axis=0) - exposed.min(axis=0)), 0.0, None)
     if saving.sum() < params.imbalance_share * x.run_ns or not coherent(tables, x, rows):
         return None

@@ -14,7 +14,7 @@ from tracelab.analysis import Tables
 from tracelab.results import Evidence
 from tracelab.units import format_duration
 
-__all__ = ["evidence_for"]
+__all__ = ["evidence_for", "gap_evidence"]
 
 _NAME = 120
 
@@ -33,7 +33,7 @@ def evidence_for(tables: Tables, x: Excess, c: Culprit) -> list[Evidence]:
         return _longest(tables, frame, rank, low, high, f"step {number}: the host waits {{length}} for the loader")
     if c.cause == "memory":
         return _longest(tables, tables["gpu_spans"].filter((pl.col("rank") == rank) & (pl.col("kind") == "memcpy")), rank, low, high, f"step {number}: {{name}} takes {{length}}")
-    return _gap(tables, rank, number, low, high)
+    return gap_evidence(tables, rank, number, low, high)
 
 
 def _kernel(tables: Tables, x: Excess, c: Culprit, rank: int, number: int, window: pl.DataFrame) -> list[Evidence]:
@@ -57,7 +57,7 @@ def _longest(tables: Tables, frame: pl.LazyFrame, rank: int, low: int, high: int
     return [tables.evidence(w["source_id"], rank, w["source_ts_ns"], w["ts_ns"], said)]
 
 
-def _gap(tables: Tables, rank: int, number: int, low: int, high: int) -> list[Evidence]:
+def gap_evidence(tables: Tables, rank: int, number: int, low: int, high: int) -> list[Evidence]:
     """The GPU work after the longest gap in which the GPU had nothing to do."""
     spans = with_class(tables["gpu_spans"]).filter((pl.col("rank") == rank) & pl.col("op_class").is_in([COMPUTE, "communication", "memcpy", "memset"]))
     rows = spans.filter((pl.col("ts_ns") >= low) & (pl.col("ts_ns") < high)).select("source_id", "source_ts_ns", "ts_ns", "dur_ns", pl.col("name").cast(pl.String))

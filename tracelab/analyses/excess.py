@@ -19,7 +19,7 @@ from tracelab.align.kernels import COMPUTE, with_class
 from tracelab.analyses.partition import Partition, partition_of
 from tracelab.analysis import Tables
 
-__all__ = ["CAUSES", "Excess", "excess_of", "pipeline_positions"]
+__all__ = ["CAUSES", "Excess", "excess_of", "median_of", "pipeline_positions"]
 
 Float = NDArray[np.float64]
 
@@ -100,6 +100,8 @@ def excess_of(tables: Tables) -> Excess | None:
         "input": grid(pl.col("idle_loader_ns")),
         "host": grid(pl.col("idle_ns") - pl.col("idle_loader_ns")),
     }
+    if part.on_host:  # what runs on the CPU is not the GPU's speed: all time outside communication is the host's
+        values["host"], values["compute"] = values["host"] + values["compute"], np.where(np.isnan(values["compute"]), np.nan, 0.0)
     length = (part.job["end_ns"] - part.job["start_ns"]).to_numpy().astype(np.float64)
     stage, micro = pipeline_positions(tables, ranks)
     peers = _peers(tables, ranks, stage)
@@ -108,6 +110,12 @@ def excess_of(tables: Tables) -> Excess | None:
     noise = {c: max(_scatter(o), 0.003 * typical) for c, o in over.items()}
     exposed = grid(pl.col("exposed_wait_ns") + pl.col("exposed_transfer_ns"))
     return Excess(part, ranks, steps, length, over, noise, values["compute"], exposed, stage, peers, micro)
+
+
+def median_of(values: Float, axis: int) -> Float:
+    """The median without NaN; 0 where there is nothing else."""
+    known = ~np.isnan(values).all(axis=axis, keepdims=True)
+    return np.asarray(np.nanmedian(np.where(known, values, 0.0), axis=axis), dtype=np.float64)
 
 
 def _over(values: Float, peers: list[NDArray[np.int64]]) -> Float:

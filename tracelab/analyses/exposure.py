@@ -9,12 +9,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracelab.align.kernels import COMMUNICATION, COMPUTE, with_class
 from tracelab.analyses.common import batches, host_of, severity
-from tracelab.analyses.intervals import intersection, length, union
-from tracelab.analyses.partition import LOADER, Partition, partition_of
+from tracelab.analyses.evidence import gap_evidence
+from tracelab.analyses.partition import LOADER, PARTS, Partition, partition_of
 from tracelab.analysis import Analysis, AnalysisResult, Tables
-from tracelab.results import Evidence, Finding, FindingKind, finding_id
+from tracelab.results import Evidence, Finding, FindingKind, NotObservable, finding_id
 from tracelab.tables import Column, TableSpec
 from tracelab.units import NS_PER_S, format_duration, format_share
 
@@ -28,7 +27,7 @@ EXPOSURE_BY_STEP = TableSpec(
     (
         Column("step", "int32", "step number", nullable=False, key=True),
         Column("exposed_transfer_ns", "int64", "transfers that nothing hides", "ns", nullable=False),
-        Column("hideable_ns", "int64", "of them, as much as there is compute without communication", "ns", nullable=False),
+        Column("hideable_ns", "int64", "of them, of parameters and gradients, as much as there is compute without communication", "ns", nullable=False),
         Column("starved_ns", "int64", "idle because work arrived as soon as it was launched, but too late", "ns", nullable=False),
         Column("loader_ns", "int64", "idle while the host waits for the loader", "ns", nullable=False),
     ),
@@ -63,7 +62,6 @@ class _Loss:
     per_step: Float
     summary: str
     next_step: str
-    least: float
     evidence: Sequence[Evidence]
 
 
@@ -71,40 +69,27 @@ def _run(tables: Tables, params: Params) -> AnalysisResult:
     part = partition_of(tables)
     if not part.rows.height or part.on_host:
         return AnalysisResult("There is no GPU work to expose or to starve.", {}, degraded="no GPU work")
-    steps = part.job["step"].to_list()
     run_ns = float((part.job["end_ns"] - part.job["start_ns"]).sum())
-    idle = float(part.rows.select(((pl.col("idle_ns") - pl.col("idle_loader_ns")).sum())).item()) / max(float(part.rows.select(pl.sum_horizontal(_WALL).sum()).item()), 1.0)
-    starved = _starved(tables, part, params) if idle >= params.starved_share else pl.DataFrame(schema={"rank": pl.Int32, "step": pl.Int32, "starved_ns": pl.Int64})
-    rows = part.rows.join(_free_compute(tables, part), on=["rank", "step"], how="left").join(starved, on=["rank", "step"], how="left")
-    rows = rows.with_columns(pl.col("starved_ns", "free_ns").fill_null(0))
-    rows = rows.with_columns(pl.min_horizontal("exposed_transfer_ns", "free_ns").alias("hideable_ns"))
-    least = rows.group_by("step").agg(pl.col("exposed_transfer_ns", "hideable_ns").min(), pl.col("starved_ns").quantile(1 - params.starved_ranks, "lower").alias("starved_ns"), pl.col("idle_loader_ns").min().alias("loader_ns"))
-    least = pl.DataFrame({"step": steps}, schema={"step": pl.Int32}).join(least, on="step", how="left").fill_null(0).sort("step")
+    idle = float(part.rows.select((pl.col("idle_ns") - pl.col("idle_loader_ns")).mean()).item()) / max(run_ns / part.job.height, 1.0)
+    starved = _starved(tables, part, params) if idle >= params.starved_share else _no_rows("starved_ns")
+    rows = part.rows.join(starved, on=["rank", "step"], how="left").with_columns(pl.col("starved_ns").fill_null(0))
+    rows = rows.with_columns(pl.min_horizontal("deferrable_ns", "alone_ns").alias("hideable_ns"))
+    enough = pl.col("starved_ns").quantile(1 - params.starved_ranks, "lower").cast(pl.Int64).alias("starved_ns")
+    least = rows.group_by("step").agg(pl.col("exposed_transfer_ns", "hideable_ns").min(), enough, pl.col("idle_loader_ns").min().alias("loader_ns"))
+    least = part.job.select("step").join(least, on="step", how="left", maintain_order="left").fill_null(0)
     losses = _losses(tables, part, least, run_ns, params)
-    findings = tuple(f for f in (_finding(tables, part, x, run_ns, params) for x in losses) if f is not None)
+    findings = tuple(_finding(tables, part, x, run_ns, params) for x in losses)
     answer = " ".join(f.summary for f in findings) or "Nothing that all ranks lose alike stands out."
-    return AnalysisResult(answer, {"exposure_by_step": least.with_columns(pl.col("starved_ns").cast(pl.Int64)).select(EXPOSURE_BY_STEP.names)}, findings)
+    unsure = float(rows["unsure_ns"].sum()) / max(float(rows.select(pl.sum_horizontal(PARTS).sum()).item()), 1.0)
+    dark = (_UNSURE,) if unsure >= params.exposed_share else ()
+    return AnalysisResult(answer, {"exposure_by_step": least.select(EXPOSURE_BY_STEP.names)}, findings, not_observable=dark)
 
 
-_WALL = ("compute_ns", "memcpy_ns", "exposed_transfer_ns", "exposed_wait_ns", "idle_ns")
+def _no_rows(column: str) -> pl.DataFrame:
+    return pl.DataFrame(schema={"rank": pl.Int32, "step": pl.Int32, column: pl.Int64})
 
 
-def _free_compute(tables: Tables, part: Partition) -> pl.DataFrame:
-    """Compute without communication beside it, per rank and step: what could hide a transfer."""
-    spans = with_class(tables["gpu_spans"]).filter(pl.col("op_class").is_in([COMPUTE, COMMUNICATION]))
-    starts, ends, steps = part.job["start_ns"].to_numpy(), part.job["end_ns"].to_numpy(), part.job["step"].to_list()
-    out = []
-    for rank, rows in batches(spans, ("ts_ns", "dur_ns", "op_class")):
-        s = rows["ts_ns"].to_numpy()
-        e = s + rows["dur_ns"].to_numpy()
-        computing = (rows["op_class"] == COMPUTE).to_numpy()
-        for step, low, high in zip(steps, starts, ends, strict=True):
-            inside = (s < high) & (e > low)
-            a, b = np.clip(s[inside], low, high), np.clip(e[inside], low, high)
-            c = computing[inside]
-            own = union(a[c], b[c])
-            out.append((rank, step, length(own) - intersection(own, union(a[~c], b[~c]))))
-    return pl.DataFrame(out, schema={"rank": pl.Int32, "step": pl.Int32, "free_ns": pl.Int64}, orient="row")
+_UNSURE = NotObservable("Are exposed collectives slow, or do they wait for a rank?", "not all members of their groups were seen", "traces of all ranks over the same steps")
 
 
 def _starved(tables: Tables, part: Partition, params: Params) -> pl.DataFrame:
@@ -118,15 +103,15 @@ def _starved(tables: Tables, part: Partition, params: Params) -> pl.DataFrame:
     work = tables["gpu_spans"].filter(pl.col("kind").is_in(["kernel", "memcpy", "memset"])).select("rank", "source_id", "part", "correlation", "ts_ns", "dur_ns")
     frames = []
     joined = work.join(calls.unique(["source_id", "part", "correlation"]), on=["source_id", "part", "correlation"], how="left")
-    for rank, rows in batches(joined, ("ts_ns", "dur_ns", "launch", "launched")):
-        rows = rows.sort("ts_ns").with_columns((pl.col("ts_ns") + pl.col("dur_ns")).cum_max().shift(1).alias("before"))
+    for rank, part_rows in batches(joined, ("ts_ns", "dur_ns", "launch", "launched")):
+        rows = part_rows.sort("ts_ns").with_columns((pl.col("ts_ns") + pl.col("dur_ns")).cum_max().shift(1).alias("before"))
         rows = rows.with_columns((pl.col("ts_ns") - pl.col("before")).alias("gap")).filter(pl.col("gap") > 0)
         prompt = (pl.col("ts_ns") - pl.max_horizontal("launch", "launched")) <= params.queue_ns
         rows = rows.filter(prompt & (pl.col("launch") > pl.col("before") - params.queue_ns)).with_columns(pl.lit(rank, pl.Int32).alias("rank"))
         found = rows.sort("before").join_asof(part.job.sort("start_ns").select("step", "start_ns", "end_ns"), left_on="before", right_on="start_ns", strategy="backward")
         frames.append(found.filter(pl.col("before") < pl.col("end_ns")).group_by("rank", "step").agg(pl.col("gap").sum().alias("starved_ns")))
     if not frames:
-        return pl.DataFrame(schema={"rank": pl.Int32, "step": pl.Int32, "starved_ns": pl.Int64})
+        return _no_rows("starved_ns")
     free = part.rows.select("rank", "step", (pl.col("idle_ns") - pl.col("idle_loader_ns")).alias("free"))
     return pl.concat(frames).join(free, on=["rank", "step"]).select("rank", "step", pl.min_horizontal("starved_ns", "free").cast(pl.Int64).alias("starved_ns"))
 
@@ -137,22 +122,23 @@ def _losses(tables: Tables, part: Partition, least: pl.DataFrame, run_ns: float,
     if hideable.sum() >= params.exposed_share * run_ns:
         worst, evidence = _widest_transfer(tables, part, int(np.argmax(hideable)))
         text = f"Transfers stand in the open on every rank, {format_duration(float(np.median(hideable)))} per step that compute could hide (most in {worst})"
-        out.append(_Loss("exposed_communication", hideable, text, "overlap them: smaller gradient buckets, prefetch, or start them as soon as their data are ready", params.exposed_share, evidence))
+        out.append(_Loss("exposed_communication", hideable, text, "overlap them: smaller gradient buckets, prefetch, or start them as soon as their data are ready", evidence))
     if starved.sum() >= params.starved_share * run_ns:
         text = f"GPUs wait for launches on nearly all ranks, {format_duration(float(np.median(starved)))} per step: the queue is empty and work starts as soon as it is launched"
-        out.append(_Loss("launch_bound", starved, text, "launch less often: CUDA graphs, torch.compile, fused optimizers, larger batches; and look for synchronising calls", params.starved_share, []))
+        evidence = _longest_gap(tables, part, int(np.argmax(starved)))
+        out.append(_Loss("launch_bound", starved, text, "launch less often: CUDA graphs, torch.compile, fused optimizers, larger batches; and look for synchronising calls", evidence))
     if loader.sum() >= params.loader_share * run_ns:
         text = f"All ranks wait for the data loader at once, {format_duration(float(np.median(loader)))} per step"
-        out.append(_Loss("input_stall", loader, text, "check shared storage, and give the loader more workers and prefetching", params.loader_share, _loader_call(tables, part, int(np.argmax(loader)))))
+        out.append(_Loss("input_stall", loader, text, "check shared storage, and give the loader more workers and prefetching", _loader_call(tables, part, int(np.argmax(loader)))))
     return out
 
 
-def _finding(tables: Tables, part: Partition, x: _Loss, run_ns: float, params: Params) -> Finding | None:
+def _finding(tables: Tables, part: Partition, x: _Loss, run_ns: float, params: Params) -> Finding:
     lost = float(x.per_step.sum())
     draws = np.random.default_rng(params.seed).integers(0, len(x.per_step), (params.resamples, len(x.per_step)))
     low, high = np.quantile(x.per_step[draws].sum(axis=1), (0.05, 0.95))
     touched = np.flatnonzero(x.per_step > 0)
-    ranks = sorted(host_of(tables)) if x.kind in ("launch_bound", "input_stall") else []
+    ranks = [r for r in sorted(host_of(tables)) if r >= 0] if x.kind in ("launch_bound", "input_stall") else []
     count = part.rows["rank"].n_unique()
     return Finding(
         id=finding_id(x.kind, ["all"]),
@@ -176,7 +162,8 @@ def _finding(tables: Tables, part: Partition, x: _Loss, run_ns: float, params: P
 def _widest_transfer(tables: Tables, part: Partition, step: int) -> tuple[str, list[Evidence]]:
     """The group and operation with the longest transfers in that step, and its longest kernel."""
     low, high = part.job["start_ns"][step], part.job["end_ns"][step]
-    rows = tables["collectives"].filter((pl.col("start_ns") < high) & (pl.col("end_ns") > low)).join(tables["arrivals"].select("op_id", "wait_ns"), on="op_id", how="left")
+    movers = pl.col("operation").is_in(["all_gather", "reduce_scatter", "all_reduce"])
+    rows = tables["collectives"].filter(movers & (pl.col("start_ns") < high) & (pl.col("end_ns") > low)).join(tables["arrivals"].select("op_id", "wait_ns"), on="op_id", how="left")
     rows = rows.with_columns((pl.col("end_ns") - pl.col("start_ns") - pl.col("wait_ns").fill_null(0)).alias("moving"))
     found = rows.sort("moving", "op_id", descending=[True, False]).head(1).collect(engine="streaming")
     if not found.height:
@@ -185,6 +172,12 @@ def _widest_transfer(tables: Tables, part: Partition, step: int) -> tuple[str, l
     groups = dict(tables["groups"].select("group_id", "name").collect().iter_rows())
     text = f"step {part.job['step'][step]}: {w['operation']} in {groups.get(w['group_id'], 'an unknown group')} moves data for {format_duration(w['moving'])}"
     return f"{w['operation']} of {groups.get(w['group_id'], 'an unknown group')}", [tables.evidence(w["source_id"], w["rank"], w["source_ts_ns"], w["start_ns"], text)]
+
+
+def _longest_gap(tables: Tables, part: Partition, step: int) -> list[Evidence]:
+    """The GPU work after the longest idle time of that step, on the lowest rank."""
+    rank = int(part.rows["rank"].min() or 0)  # type: ignore[arg-type]
+    return gap_evidence(tables, rank, int(part.job["step"][step]), int(part.job["start_ns"][step]), int(part.job["end_ns"][step]))
 
 
 def _loader_call(tables: Tables, part: Partition, step: int) -> list[Evidence]:

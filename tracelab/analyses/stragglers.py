@@ -9,7 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tracelab.analyses.culprits import Culprit, find_culprits
-from tracelab.analyses.excess import CAUSES, Excess, excess_of
+from tracelab.analyses.excess import CAUSES, Excess, excess_of, median_of
 from tracelab.analyses.common import host_of, named, severity
 from tracelab.analyses.evidence import evidence_for
 from tracelab.analysis import Analysis, AnalysisResult, Tables
@@ -72,7 +72,7 @@ _ALONE = NotObservable("Which rank makes the others wait?", "only one rank was r
 
 def _table(x: Excess, hosts: dict[int, str]) -> pl.DataFrame:
     size = {int(r): len(rows) for rows in x.peers for r in rows}
-    columns = {f"{c}_ns": np.round(np.nan_to_num(np.nanmedian(x.over[c], axis=1))).astype(np.int64) for c in CAUSES}
+    columns = {f"{c}_ns": np.round(median_of(x.over[c], 1)).astype(np.int64) for c in CAUSES}
     stage = [int(s) if s >= 0 else None for s in x.stage]
     base = {"rank": x.ranks, "host": [hosts.get(int(r), "") for r in x.ranks], "stage": stage, "peers": [size[n] for n in range(len(x.ranks))]}
     return pl.DataFrame({**base, **columns}, schema=EXCESS_BY_RANK.polars, strict=False)
@@ -90,7 +90,8 @@ def _finding(tables: Tables, x: Excess, c: Culprit, hosts: dict[int, str], param
     subject = ranks if c.kind != "load_imbalance" else []
     named_hosts = c.hosts or sorted({hosts[r] for r in subject if r in hosts}) if c.kind != "load_imbalance" else []
     where = f"host {', '.join(c.hosts)} ({named(ranks)})" if c.hosts else named(ranks)
-    text = _SAYS[c.kind].format(where=where, much=c.much)
+    says = _ON_HOST if c.kind == "host_stall" and x.part.on_host else _SAYS[c.kind]
+    text = says.format(where=where, much=c.much)
     agree = lost >= 0.5 * c.excess_ns and len(steps) >= 3
     return Finding(
         id=finding_id(c.kind, c.hosts or subject or ["all"]),
@@ -131,6 +132,7 @@ _SAYS = {
     "pipeline_imbalance": "The pipeline stage of {where} computes {much} longer than the other stages, which wait for it",
     "load_imbalance": "The slowest rank changes from step to step: compute differs by {much} between ranks of one step",
 }
+_ON_HOST = "{where}: its host is outside communication {much} per step longer than the peers', which wait for it"
 _NEXT = {
     "compute_straggler": "check clocks, temperature, power cap and throttle reasons of these GPUs (nvidia-smi -q -d CLOCK,PERFORMANCE), then drain and test them",
     "input_stall": "check this rank's data loader: workers, storage path, CPU pinning, and whether its host is short of CPU or memory",

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from tracelab.align.kernels import COMPUTE, with_class
 from tracelab.analyses.common import batches
-from tracelab.analyses.excess import Excess
+from tracelab.analyses.excess import Excess, median_of
 from tracelab.analysis import Tables
 
 __all__ = ["LEAST_CORRELATION", "coherent"]
@@ -30,8 +30,9 @@ def coherent(tables: Tables, x: Excess, rows: NDArray[np.int64]) -> bool:
         first, last = np.searchsorted(time, starts), np.searchsorted(time, ends)
         middle = (first + last) // 2
         halves[0, at[rank]], halves[1, at[rank]] = total[middle] - total[first], total[last] - total[middle]
-    deviation = halves / np.nanmedian(halves, axis=1, keepdims=True) - 1.0
-    deviation = deviation - np.nanmedian(deviation, axis=2, keepdims=True)
+    middle = np.stack([median_of(half, 0) for half in halves])[:, None, :]
+    deviation = np.divide(halves, middle, out=np.full_like(halves, np.nan), where=middle > 0) - 1.0
+    deviation = deviation - np.stack([median_of(d, 1) for d in deviation])[:, :, None]
     a, b = (d.ravel() for d in deviation)
     known = np.isfinite(a) & np.isfinite(b)
     return bool(known.sum() >= 8 and np.std(a[known]) > 0 and np.std(b[known]) > 0 and np.corrcoef(a[known], b[known])[0, 1] >= LEAST_CORRELATION)

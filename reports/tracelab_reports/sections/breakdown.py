@@ -42,7 +42,7 @@ def build(section: Section) -> SectionBody:
             "compute_ns",
             figure_id="compute-heatmap",
             title="Compute by rank and step",
-            note="A bright row is a rank that computes longer than its peers: more work, or a slower GPU. Colours begin at the least value, or at 90 % of the highest where that is less.",
+            note="A bright row is a rank that computes longer than its peers: more work, or a slower GPU. The colours may begin above zero.",
             value_label="compute",
             from_zero=False,
         ),
