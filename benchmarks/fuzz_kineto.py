@@ -10,10 +10,15 @@ import argparse
 import io
 import json
 import random
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
 
 from tracelab_parsers.json_chunks import Limits
 from tracelab_parsers.json_document import JsonDocument
@@ -22,9 +27,35 @@ from tracelab_parsers.torch_profiler.events import EVENTS, EXACT_EVENTS, Event, 
 __all__ = ["Document", "Tally", "complete_events", "damaged", "fuzz", "random_document", "read_events"]
 
 Seen = tuple[Any, ...]
-_NASTY = ("},\n  {", '}, {"ph": "X"', '"', "\\", '\\"', "}]", "[{", "},{", "\u2028é", "\n", '],"traceEvents":[', "\U0001f600", "]", '{"ph":', "\t", "\\u0041", "null")
+_NASTY = (
+    "},\n  {",
+    '}, {"ph": "X"',
+    '"',
+    "\\",
+    '\\"',
+    "}]",
+    "[{",
+    "},{",
+    "\u2028é",
+    "\n",
+    '],"traceEvents":[',
+    "\U0001f600",
+    "]",
+    '{"ph":',
+    "\t",
+    "\\u0041",
+    "null",
+)
 _CHUNKS = (37, 100, 333, 1_000, 5_000, 100_000)
-_SPACING: tuple[tuple[int | str | None, tuple[str, str]], ...] = ((None, (",", ":")), (None, (", ", ": ")), (2, (",", ": ")), ("\t", (" ,", " : ")), (1, (", ", ":")), (None, (" ,\n", " : ")))
+_SPACING: tuple[tuple[int | str | None, tuple[str, str]], ...] = (
+    (None, (",", ":")),
+    (None, (", ", ": ")),
+    (2, (",", ": ")),
+    ("\t", (" ,", " : ")),
+    (1, (", ", ":")),
+    (None, (" ,\n", " : ")),
+)
+_NUMBER = re.compile(r"-?[0-9.]+(?:[eE][+-]?[0-9]+)?")
 _KEYS = ("ph", "cat", "name", "pid", "tid", "ts", "dur")
 
 
@@ -53,7 +84,13 @@ def _value(r: random.Random, depth: int = 0) -> Any:
 def _event(r: random.Random, i: int) -> Any:
     if r.random() < 0.01:
         return r.choice((5, "x", None, [], [{"ph": "X"}]))
-    event: dict[str, Any] = {"ph": r.choice("XsfMiC"), "cat": r.choice(("kernel", "cpu_op", _text(r))), "name": _text(r), "pid": r.choice((1, "Spans")), "tid": i}
+    event: dict[str, Any] = {
+        "ph": r.choice("XsfMiC"),
+        "cat": r.choice(("kernel", "cpu_op", _text(r))),
+        "name": _text(r),
+        "pid": r.choice((1, "Spans")),
+        "tid": i,
+    }
     event |= {"ts": r.choice((i + 0.125, i, 1_700_000_000_000_000 + i)), "dur": r.choice((1, 0.5))}
     if r.random() < 0.03:
         event[r.choice(_KEYS)] = _value(r)
@@ -106,11 +143,10 @@ def _got(event: Event) -> Seen:
 
 def _number(value: object) -> object:
     """A time that was kept as text, as the number or text that it stands for."""
-    raw = bytes(value) if hasattr(value, "__buffer__") or type(value).__name__ == "Raw" else value  # type: ignore[arg-type]
-    if isinstance(raw, bytes):
-        plain = json.loads(raw) if raw else None
+    if isinstance(value, msgspec.Raw):
+        plain = json.loads(bytes(value)) if bytes(value) else None
         return plain if type(plain) in (int, float, str) else None
-    return float(raw) if isinstance(raw, str) and raw[:1] in "-0123456789" and raw else raw
+    return float(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
 
 
 def complete_events(data: bytes, start: int) -> list[Any]:
@@ -135,7 +171,9 @@ def read_events(data: bytes, chunk: int) -> tuple[list[Event], list[str]]:
     """The events that the streaming reader finds, and its notices."""
     codes: list[str] = []
     limits = Limits(chunk=chunk, element=1 << 20, value=1 << 20)
-    document = JsonDocument(io.BytesIO(data), "traceEvents", EVENTS, event_from_object, lambda code, _: codes.append(code), single=EXACT_EVENTS, limits=limits)
+    document: JsonDocument[Event] = JsonDocument(
+        io.BytesIO(data), "traceEvents", EVENTS, event_from_object, lambda code, _: codes.append(code), single=EXACT_EVENTS, limits=limits
+    )
     return [e for c in document for e in c.elements], codes
 
 
@@ -174,7 +212,7 @@ class Tally:
 
 def fuzz(count: int, seed: int) -> Tally:
     """Reads `count` random documents whole, cut and damaged."""
-    r = random.Random(seed)
+    r = random.Random(seed)  # noqa: S311
     tally = Tally()
     for n in range(count):
         doc = random_document(r)
@@ -185,7 +223,7 @@ def fuzz(count: int, seed: int) -> Tally:
         cut = r.randrange(1, len(doc.data) + 1)
         whole = [_seen(e) for e in complete_events(doc.data[:cut], doc.array_start) if not isinstance(e, int | float)][: len(expected)]
         torn, codes = read_events(doc.data[:cut], chunk)
-        seen = [s for s in map(_got, torn)]
+        seen = list(map(_got, torn))
         tally.check("cut", _same(seen, whole, expected), f"document {n}, chunk {chunk}, cut at {cut}: {len(seen)} of {len(whole)}")
         read_events(damaged(r, doc.data), chunk)
         tally.check("damaged, no crash", True, "")
@@ -207,16 +245,12 @@ def main() -> None:
     begin = time.perf_counter()
     tally = fuzz(options.count, options.seed)
     seconds = time.perf_counter() - begin
-    lines = [f"{'documents':24} {'cases':>8} {'wrong':>6}"] + [f"{k:24} {n:8} {tally.wrong[k]:6}" for k, n in tally.cases.items()]
-    text = "\n".join([*lines, *tally.examples, f"{seconds:.1f} s"])
-    raise SystemExit(_say(text, any(tally.wrong.values())))
-
-
-def _say(text: str, failed: bool) -> int:
-    import sys
-
-    sys.stdout.write(text + "\n")
-    return int(failed)
+    console = Console()
+    table = Table("documents", "cases", "wrong", title=f"{options.count:,} random traces against a strict reader, {seconds:.0f} s")
+    for kind, n in tally.cases.items():
+        table.add_row(kind, f"{n:,}", f"{tally.wrong[kind]:,}")
+    console.print(table, *tally.examples, sep="\n", markup=False)
+    raise SystemExit(any(tally.wrong.values()))
 
 
 if __name__ == "__main__":

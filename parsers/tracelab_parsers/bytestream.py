@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import BinaryIO, Self, cast
 
 from isal import igzip_lib
 
@@ -21,6 +21,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 _FEED = 256 << 10
 _SLOW_FEED = 16 << 10
 _GZIP_WINDOW = 31
+_IsalError = cast("type[Exception]", igzip_lib.IsalError)
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ class ByteStream:
     def _step(self, data: bytes, size: int) -> bytes:
         try:
             return bytes(self._inflate.decompress(data, max_length=size))
-        except igzip_lib.IsalError:
+        except _IsalError:
             # The fast decoder gives nothing back of the call that failed; the slow one starts over and gets to the damage.
             self._slow = _SlowInflate(self._path, self.position)
             return b""

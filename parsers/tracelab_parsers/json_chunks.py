@@ -11,7 +11,7 @@ not is broken at a known byte (one bad element, which is repaired or dropped).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Literal, Protocol, TypeVar
 
@@ -50,7 +50,7 @@ class Limits:
 class Decoder(Protocol[T_co]):
     """What turns a JSON array into a list of elements."""
 
-    def decode(self, buf: bytes, /) -> list[T_co]:
+    def decode(self, buf: bytes, /) -> Sequence[T_co]:
         """The elements; raises `msgspec.DecodeError` where the text is no such array."""
 
 
@@ -58,7 +58,7 @@ class Decoder(Protocol[T_co]):
 class Chunk(Generic[T]):
     """Elements in a row. `text` is a valid JSON array of them, one for one; `offset` is where they begin."""
 
-    elements: list[T]
+    elements: Sequence[T]
     text: bytes
     offset: int
 

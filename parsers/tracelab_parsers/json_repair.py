@@ -19,8 +19,8 @@ __all__ = ["Repaired", "balanced_end", "next_starts", "repair"]
 MAX_DIGITS = 400
 SAFE_DIGITS = 18
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.S)
-_BARE = re.compile(r'("(?:[^"\\]|\\.)*")|-?\b(?:nan|inf|infinity)\b', re.S | re.I)
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|["\[\]{}]', re.DOTALL)
+_BARE = re.compile(r'("(?:[^"\\]|\\.)*")|-?\b(?:nan|inf|infinity)\b', re.DOTALL | re.IGNORECASE)
 _ESCAPE = re.compile(r'\\(u[0-9a-fA-F]{4}|["\\/bfnrt])|\\')
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NEXT = re.compile(rb'\}\s*(?:,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|s|bp|args)"\s*:)|(?=\]\s*(?:,\s*"|\}\s*$)))')
@@ -43,6 +43,8 @@ def balanced_end(data: bytes, start: int, stop: int) -> int:
     depth = 0
     for m in _TOKEN.finditer(data, start, stop):
         c = m.group()
+        if c == b'"':
+            return -1
         if c in (b"{", b"["):
             depth += 1
         elif c in (b"}", b"]"):
@@ -133,7 +135,7 @@ def repair(data: bytes) -> Repaired | None:
             value = _scrub(_load(candidate))
         except (ValueError, RecursionError):
             continue
-        if re.search(r'\b(?:NaN|Infinity)\b', candidate):
+        if re.search(r"\b(?:NaN|Infinity)\b", candidate):
             codes.append("non-finite-number")
         if code:
             codes.append(code)

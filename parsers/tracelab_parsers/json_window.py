@@ -8,7 +8,7 @@ from typing import Protocol
 __all__ = ["Readable", "Window"]
 
 _NOT_SPACE = re.compile(rb"[^ \t\r\n]")
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|["\[\]{},]', re.S)
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|["\[\]{},]', re.DOTALL)
 
 
 class Readable(Protocol):

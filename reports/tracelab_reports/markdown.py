@@ -13,8 +13,8 @@ __all__ = ["REPORTER", "MarkdownReporter", "escape"]
 _MAX_FINDINGS = 5
 _MAX_DETAILED = 3
 _MAX_EVIDENCE = 2
-_MAX_LIMITS = 5
-_MAX_OPEN = 3
+_MAX_LIMITS = 4
+_MAX_OPEN = 2
 _LINE = 300
 _JOINER = "\u2060"
 """Invisible; it keeps a tracker from seeing a mention, a reference or an address in the text of a trace."""

@@ -7,11 +7,12 @@ import json
 from collections.abc import Iterable
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
-
-import polars as pl
+from typing import TYPE_CHECKING, Any
 
 from tests.builders.frames import parsed
+
+if TYPE_CHECKING:
+    import polars as pl
 
 GPU_KIND = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset", "gpu_user_annotation": "annotation", "cuda_sync": "sync"}
 HOST_KIND = {

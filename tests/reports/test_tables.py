@@ -45,7 +45,7 @@ def one(name: str, unit: str, value: object, origin: int | None = ORIGIN) -> tup
         ("host", "", None, "host", "–"),
         ("wait_ns", "ns", float("nan"), "wait", "–"),
         ("name", "", "\x1b[31mred\u202e", "name", r"\x1b[31mred\u202e"),
-        ("_ns", "ns", 5, "ns", "5 ns"),
+        ("_ns", "ns", 5, "_ns", "5 ns"),
     ],
 )
 def test_headings_and_cells(name: str, unit: str, value: object, heading: str, cell: str) -> None:

@@ -57,7 +57,14 @@ def align(parsed: Mapping[str, pl.LazyFrame], hosts: Mapping[int, str], world_si
     rows = step_of(rows.drop("step"), steps, "start_ns", "step")
     matches, arrivals = matches_and_arrivals(rows, matched.rung, matched.margin, groups, clocks, hosts)
     collectives = rows.with_columns(pl.when(pl.col("match_id") >= 0).then(pl.col("match_id")).alias("match_id")).select(COLLECTIVES.names)
-    derived = {"steps": STEPS.conform(steps), "groups": groups, "collectives": COLLECTIVES.conform(collectives), "matches": matches, "arrivals": arrivals, "clocks": clocks}
+    derived = {
+        "steps": STEPS.conform(steps),
+        "groups": groups,
+        "collectives": COLLECTIVES.conform(collectives),
+        "matches": matches,
+        "arrivals": arrivals,
+        "clocks": clocks,
+    }
     return Aligned(clocks, derived, dict(hosts), (*notices, *_matching_notices(rows, matched)))
 
 
@@ -81,10 +88,28 @@ def _matching_notices(rows: pl.DataFrame, matched: Matched) -> list[Notice]:
     out = []
     unsure = sum(m is not None and m < AMBIGUOUS for m in matched.margin)
     if unsure:
-        out.append(Notice("ambiguous-match", "warning", "operations matched by order could as well match their neighbours; they are not used for clocks", "record traces with sequence numbers (PyTorch 2.12 or later)", unsure))
+        out.append(
+            Notice(
+                "ambiguous-match",
+                "warning",
+                "operations matched by order could as well match their neighbours; they are not used for clocks",
+                "record traces with sequence numbers (PyTorch 2.12 or later)",
+                unsure,
+            )
+        )
     alone = int((rows["match_id"] < 0).sum())
     if alone:
-        out.append(Notice("unmatched-operation", "info", "communication operations that could not be matched with those of other ranks; their waits are unknown", "collect traces of all ranks, with metadata of the process groups", alone))
+        out.append(
+            Notice(
+                "unmatched-operation",
+                "info",
+                "communication operations that could not be matched with those of other ranks; their waits are unknown",
+                "collect traces of all ranks, with metadata of the process groups",
+                alone,
+            )
+        )
     if matched.mismatched:
-        out.append(Notice("contradicting-key", "warning", "operations share a key but differ in kind; they were matched by order instead", "", matched.mismatched))
+        out.append(
+            Notice("contradicting-key", "warning", "operations share a key but differ in kind; they were matched by order instead", "", matched.mismatched)
+        )
     return out

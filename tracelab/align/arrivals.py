@@ -34,12 +34,18 @@ def matches_and_arrivals(
     used = rows.filter(pl.col("match_id") >= 0)
     if not used.height:
         return MATCHES.empty(), ARRIVALS.empty()
-    used = used.sort("match_id", "start_ns", "rank").with_columns(pl.col("start_ns").max().over("match_id").alias("last"), pl.col("start_ns").min().over("match_id").alias("first"))
+    used = used.sort("match_id", "start_ns", "rank").with_columns(
+        pl.col("start_ns").max().over("match_id").alias("last"), pl.col("start_ns").min().over("match_id").alias("first")
+    )
     arrivals = used.with_columns(
-        pl.min_horizontal(pl.col("end_ns") - pl.col("start_ns"), (pl.col("last") - pl.col("start_ns")).clip(lower_bound=0)).clip(lower_bound=0).alias("wait_ns"),
+        pl.min_horizontal(pl.col("end_ns") - pl.col("start_ns"), (pl.col("last") - pl.col("start_ns")).clip(lower_bound=0))
+        .clip(lower_bound=0)
+        .alias("wait_ns"),
         (pl.col("start_ns") - pl.col("first")).alias("late_ns"),
     ).select(ARRIVALS.names)
-    known = pl.DataFrame({"match_id": range(len(rungs)), "rung": rungs, "margin": margins}, schema={"match_id": pl.Int64, "rung": pl.String, "margin": pl.Float64})
+    known = pl.DataFrame(
+        {"match_id": range(len(rungs)), "rung": rungs, "margin": margins}, schema={"match_id": pl.Int64, "rung": pl.String, "margin": pl.Float64}
+    )
     matches = _summary(used).join(known, on="match_id").join(groups.select("group_id", "size"), on="group_id", how="left", maintain_order="left")
     matches = matches.with_columns(pl.when(pl.col("operation") == "send_recv").then(pl.lit(2, pl.Int32)).otherwise(pl.col("size")).alias("members"))
     full = (pl.col("present") == pl.col("members")).fill_null(False)

@@ -49,7 +49,9 @@ class _Fit:
     extra: list[str] = field(default_factory=list)
 
 
-def estimate_clocks(rows: pl.DataFrame, margins: list[float | None], hosts: Mapping[int, str], starts: Mapping[str, int], steps: pl.DataFrame) -> tuple[pl.DataFrame, list[Notice]]:
+def estimate_clocks(
+    rows: pl.DataFrame, margins: list[float | None], hosts: Mapping[int, str], starts: Mapping[str, int], steps: pl.DataFrame
+) -> tuple[pl.DataFrame, list[Notice]]:
     """CLOCKS for all `hosts` (host per rank), from `rows` with match_id and ends in source time.
 
     `margins` by match; `starts` is the earliest moment of each host in its own clock. Hosts that no collective links with
@@ -104,11 +106,13 @@ def _host_ends(rows: pl.DataFrame, margins: list[float | None], hosts: Mapping[i
 
 def _largest_link(ends: pl.DataFrame, linked: list[str], names: list[str]) -> list[str]:
     """The largest set of hosts that matches connect; the first by name of equally large ones."""
-    parts = [{h} for h in linked]
+    parts: list[set[str]] = [{h} for h in linked]
     for (together,) in ends.group_by("match_id").agg(pl.col("host").unique().sort()).select("host").unique().iter_rows():
         touched = [p for p in parts if p & set(together)]
-        parts = [p for p in parts if not p & set(together)] + [set().union(*touched)]
-    return sorted(max(parts, key=lambda p: (len(p), [-names.index(h) for h in sorted(p)]))) if parts else []
+        parts = [p for p in parts if not p & set(together)] + [{h for p in touched for h in p}]
+
+    parts.sort(key=lambda p: (-len(p), [names.index(h) for h in sorted(p)]))
+    return sorted(parts[0]) if parts else []
 
 
 def _matrix(ends: pl.DataFrame, linked: list[str]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -140,7 +144,9 @@ def _solve(values: NDArray[np.int64], exists: NDArray[np.bool_], hosts: list[str
     span = max(float(np.ptp(y)), 1.0)
     time = np.where(exists, y, 0.0).sum(1) / exists.sum(1) / span
     owner = np.concatenate([np.arange(width), np.arange(width), np.array([h for h, _ in jumps], dtype=np.int64)]).astype(np.int64)
-    features = np.concatenate([np.ones((count, width)), np.repeat(time[:, None], width, 1)] + [(values[:, h] >= at).astype(np.float64)[:, None] for h, at in jumps], axis=1)
+    features = np.concatenate(
+        [np.ones((count, width)), np.repeat(time[:, None], width, 1)] + [(values[:, h] >= at).astype(np.float64)[:, None] for h, at in jumps], axis=1
+    )
     # With few collectives, or all in an instant, a drift cannot be told from noise.
     use_drift = count >= 8 and span > 5e7
     weight = exists.astype(np.float64)
@@ -192,7 +198,14 @@ def _pieces(fit: _Fit, starts: Mapping[str, int]) -> tuple[list[dict[str, object
         for owner, at, size in sorted(fit.jumps):
             if owner == h:
                 moments.append((at, moments[-1][1] + size))
-                notices.append(Notice("clock-jump", "warning", f"the clock of host {host!r} jumps by {size / 1000:.0f} µs", "set clocks by slewing (chrony makestep off, PTP) while jobs run"))
+                notices.append(
+                    Notice(
+                        "clock-jump",
+                        "warning",
+                        f"the clock of host {host!r} jumps by {size / 1000:.0f} µs",
+                        "set clocks by slewing (chrony makestep off, PTP) while jobs run",
+                    )
+                )
         for start, jumped in moments:
             there = offset + drift * (start - fit.t0) + jumped
             rows.append(_row(host, start, -round(there), -drift * 1e6, uncertainty, "collective-ends"))

@@ -23,7 +23,20 @@ DTYPE_BYTES: Mapping[str, int] = {
 }  # fmt: skip
 """Bytes of one element of PyTorch's scalar types, lower case (c10/core/ScalarType.h); types of less than a byte have no size here."""
 
-_RECORD = ("operation", "dtype", "in_elements", "out_elements", "group_name", "group_desc", "group_size", "group_ranks", "src_rank", "dst_rank", "seq", "comms_id")
+_RECORD = (
+    "operation",
+    "dtype",
+    "in_elements",
+    "out_elements",
+    "group_name",
+    "group_desc",
+    "group_size",
+    "group_ranks",
+    "src_rank",
+    "dst_rank",
+    "seq",
+    "comms_id",
+)
 _JOB = ("source_id", "part")
 _GLOO = r"^gloo:"
 _POOL_GAP = 6
@@ -48,8 +61,10 @@ def communication_rows(parsed: Mapping[str, pl.LazyFrame], steps: pl.DataFrame) 
     rows = _normalised(rows).sort("rank", "source_ts_ns", "end_ns", "channel", "source_id")
     rows = step_of(rows, steps, "source_ts_ns", "step")
     rows = step_of(rows, steps, "launch_ts", "launch_step")
-    return rows.with_columns(pl.coalesce("launch_step", pl.when(pl.col("launch_ts").is_null()).then(pl.col("step"))).alias("launch_step")).with_row_index("op_id").with_columns(
-        pl.col("op_id").cast(pl.Int64)
+    return (
+        rows.with_columns(pl.coalesce("launch_step", pl.when(pl.col("launch_ts").is_null()).then(pl.col("step"))).alias("launch_step"))
+        .with_row_index("op_id")
+        .with_columns(pl.col("op_id").cast(pl.Int64))
     )
 
 
@@ -57,7 +72,20 @@ def _gpu_rows(gpu_spans: pl.LazyFrame) -> pl.DataFrame:
     return (
         with_class(gpu_spans)
         .filter(pl.col("op_class") == COMMUNICATION)
-        .select(*_JOB, "rank", "source_ts_ns", "dur_ns", pl.col("name").cast(pl.String), "library", "op_hint", "stream", "correlation", "external_id", "bytes", "dst_device")
+        .select(
+            *_JOB,
+            "rank",
+            "source_ts_ns",
+            "dur_ns",
+            pl.col("name").cast(pl.String),
+            "library",
+            "op_hint",
+            "stream",
+            "correlation",
+            "external_id",
+            "bytes",
+            "dst_device",
+        )
         .collect(engine="streaming")
         .with_columns(pl.col("stream").alias("channel"))
         .with_row_index("_op")
@@ -70,16 +98,27 @@ def _with_records(kernels: pl.DataFrame, records: pl.LazyFrame) -> pl.DataFrame:
     text = [pl.col(c).cast(pl.String) for c in ("recorded_on", "operation", "dtype", "group_name", "group_desc")]
     found = found.with_columns(text)
     if not found.height:
-        return kernels.with_columns(pl.lit(None, found.schema[c]).alias(c) for c in _RECORD).with_columns(pl.lit(False).alias("stated"), pl.lit(None, pl.Int64).alias("record_ts"))
+        return kernels.with_columns(pl.lit(None, found.schema[c]).alias(c) for c in _RECORD).with_columns(
+            pl.lit(False).alias("stated"), pl.lit(None, pl.Int64).alias("record_ts")
+        )
     # Kernels of a CUDA graph share one correlation: the start tells them apart.
     on_kernel = found.filter(pl.col("recorded_on") == "kernel").unique([*_JOB, "correlation", "source_ts_ns"], keep="first", maintain_order=True)
     on_host = found.filter((pl.col("recorded_on") == "cpu_op") & pl.col("external_id").is_not_null())
     on_host = on_host.unique([*_JOB, "external_id"], keep="first", maintain_order=True)
     first = kernels.join(
-        on_kernel.select(*_JOB, "correlation", "source_ts_ns", *_RECORD), on=[*_JOB, "correlation", "source_ts_ns"], how="left", nulls_equal=True, maintain_order="left", validate="m:1"
+        on_kernel.select(*_JOB, "correlation", "source_ts_ns", *_RECORD),
+        on=[*_JOB, "correlation", "source_ts_ns"],
+        how="left",
+        nulls_equal=True,
+        maintain_order="left",
+        validate="m:1",
     )
     second = kernels.select(*_JOB, "external_id").join(
-        on_host.select(*_JOB, "external_id", pl.col("source_ts_ns").alias("record_ts"), *_RECORD), on=[*_JOB, "external_id"], how="left", maintain_order="left", validate="m:1"
+        on_host.select(*_JOB, "external_id", pl.col("source_ts_ns").alias("record_ts"), *_RECORD),
+        on=[*_JOB, "external_id"],
+        how="left",
+        maintain_order="left",
+        validate="m:1",
     )
     use = pl.Series("use", first["operation"].is_not_null() | first["group_name"].is_not_null())
     merged = first.with_columns(second.select(pl.col(c).alias(f"{c}_host") for c in (*_RECORD, "record_ts"))).with_columns(use)
@@ -106,7 +145,13 @@ def _with_launch(kernels: pl.DataFrame, host_spans: pl.LazyFrame) -> pl.DataFram
         return out.with_columns(pl.lit(None, pl.String).alias("note")).drop("call_ts", "tid", "record_ts")
     notes = (
         host_spans.filter((pl.col("kind") == "annotation") & pl.col("name").cast(pl.String).str.contains(r"^(?:nccl|rccl|hccl|xccl|ccl):"))
-        .select(*_JOB, "tid", pl.col("source_ts_ns").alias("note_ts"), (pl.col("source_ts_ns") + pl.col("dur_ns")).alias("note_end"), pl.col("name").cast(pl.String).alias("note"))
+        .select(
+            *_JOB,
+            "tid",
+            pl.col("source_ts_ns").alias("note_ts"),
+            (pl.col("source_ts_ns") + pl.col("dur_ns")).alias("note_end"),
+            pl.col("name").cast(pl.String).alias("note"),
+        )
         .collect(engine="streaming")
         .sort("note_ts")
     )
@@ -173,4 +218,6 @@ def _normalised(rows: pl.DataFrame) -> pl.DataFrame:
         pl.col("note").str.extract(r"^\w+:(?:send|recv) (\d{1,9})(?:->|<-)\d+", 1).cast(pl.Int32, strict=False).alias("note_self"),
     )
     peer = pl.when(pl.col("operation") == "send").then(pl.col("dst_rank")).when(pl.col("operation") == "recv").then(pl.col("src_rank"))
-    return out.with_columns(peer.alias("peer")).drop("dst_device", "src_rank", "dst_rank", "bytes", "in_elements", "out_elements", "op_hint", "_op", "dur_ns", strict=False)
+    return out.with_columns(peer.alias("peer")).drop(
+        "dst_device", "src_rank", "dst_rank", "bytes", "in_elements", "out_elements", "op_hint", "_op", "dur_ns", strict=False
+    )

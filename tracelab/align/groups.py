@@ -30,7 +30,7 @@ def assign_groups(rows: pl.DataFrame, process_groups: pl.LazyFrame, world_size: 
     rows = rows.with_columns(members.alias("members"), pl.coalesce("group_desc", "listed_desc").alias("group_desc")).drop("listed_ranks", "listed_desc")
     rows = rows.with_columns(pl.col("members").is_not_null().alias("stated_members"))
     rows = _by_name(rows)
-    rows = _by_ends(rows, listed, world_size)
+    rows = _by_ends(rows, listed)
     rows = _global_peers(rows)
     told = {tuple(ranks): desc for desc, ranks in listed.select("listed_desc", "listed_ranks").reverse().iter_rows() if ranks and desc}
     return _numbered(rows, world_size, told)
@@ -52,7 +52,7 @@ def _by_name(rows: pl.DataFrame) -> pl.DataFrame:
     return out.with_columns(pl.coalesce("members", pl.when(unknown).then(pl.col("seen"))).alias("members")).drop("seen")
 
 
-def _by_ends(rows: pl.DataFrame, listed: pl.DataFrame, world_size: int | None) -> pl.DataFrame:
+def _by_ends(rows: pl.DataFrame, listed: pl.DataFrame) -> pl.DataFrame:
     """Members and peers of operations without any metadata."""
     silent = rows.filter(pl.col("members").is_null() & ~pl.col("stated") & (pl.col("rank") >= 0) & (pl.col("library") != "peer-copy"))
     rows = rows.with_columns(pl.lit(False).alias("inferred"))
@@ -60,24 +60,29 @@ def _by_ends(rows: pl.DataFrame, listed: pl.DataFrame, world_size: int | None) -
         return rows
     p2p = pl.col("operation").is_in(["send", "recv"])
     peers, pipes = infer_peers(silent.filter(p2p))
-    found = infer_groups(silent.filter(~p2p), _stated_partitions(rows, listed), world_size)
+    found = infer_groups(silent.filter(~p2p), _stated_partitions(listed))
     keys = ["rank", "channel"]
     table = pl.DataFrame(
         {"rank": [k[0] for k in found], "channel": [k[1] for k in found], "_members": [list(v) for v in found.values()]},
         schema={"rank": pl.Int32, "channel": pl.Int64, "_members": pl.List(pl.Int32)},
     )
     apart = pl.DataFrame(
-        {"op_id": list(peers), "_peer": list(peers.values()), "_pipe": [list(pipes[i]) for i in peers]}, schema={"op_id": pl.Int64, "_peer": pl.Int32, "_pipe": pl.List(pl.Int32)}
+        {"op_id": list(peers), "_peer": list(peers.values()), "_pipe": [list(pipes[i]) for i in peers]},
+        schema={"op_id": pl.Int64, "_peer": pl.Int32, "_pipe": pl.List(pl.Int32)},
     )
-    out = rows.join(table, on=keys, how="left", maintain_order="left", validate="m:1").join(apart, on="op_id", how="left", maintain_order="left", validate="1:1")
+    out = rows.join(table, on=keys, how="left", maintain_order="left", validate="m:1").join(
+        apart, on="op_id", how="left", maintain_order="left", validate="1:1"
+    )
     quiet = pl.col("members").is_null() & ~pl.col("stated")
     guess = pl.when(p2p).then(pl.col("_pipe")).otherwise(pl.col("_members"))
     return out.with_columns(
-        (quiet & guess.is_not_null()).alias("inferred"), pl.when(quiet).then(guess).otherwise(pl.col("members")).alias("members"), pl.coalesce("_peer", "peer").alias("peer")
+        (quiet & guess.is_not_null()).alias("inferred"),
+        pl.when(quiet).then(guess).otherwise(pl.col("members")).alias("members"),
+        pl.coalesce("_peer", "peer").alias("peer"),
     ).drop("_members", "_peer", "_pipe")
 
 
-def _stated_partitions(rows: pl.DataFrame, listed: pl.DataFrame) -> list[set[Members]]:
+def _stated_partitions(listed: pl.DataFrame) -> list[set[Members]]:
     """The stated groups of more than one rank, by description: for a CPU backend that names no group on its operations."""
     parts: dict[str, set[Members]] = defaultdict(set)
     for desc, ranks in listed.select("listed_desc", "listed_ranks").iter_rows():
@@ -90,7 +95,9 @@ def _global_peers(rows: pl.DataFrame) -> pl.DataFrame:
     """Peers as global ranks: a peer that is no member but a valid position in the group is a position."""
     member = pl.col("members").list.contains(pl.col("peer"))
     position = pl.col("members").list.get(pl.col("peer"), null_on_oob=True)
-    return rows.with_columns(pl.when(pl.col("members").is_null() | member | pl.col("peer").is_null()).then(pl.col("peer")).otherwise(position).cast(pl.Int32).alias("peer"))
+    return rows.with_columns(
+        pl.when(pl.col("members").is_null() | member | pl.col("peer").is_null()).then(pl.col("peer")).otherwise(position).cast(pl.Int32).alias("peer")
+    )
 
 
 def _numbered(rows: pl.DataFrame, world_size: int | None, told: dict[Members, str]) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -124,7 +131,10 @@ def _numbered(rows: pl.DataFrame, world_size: int | None, told: dict[Members, st
             "group_id": per_key["group_id"],
             "ranks": per_key["ranks"],
             "size": per_key["size"],
-            "name": [_name(d or [told.get(tuple(r or ()), "")], n, r, seen) for d, n, r in zip(per_key["descs"].to_list(), per_key["names"].to_list(), per_key["ranks"].to_list(), strict=True)],
+            "name": [
+                _name(d or [told.get(tuple(r or ()), "")], n, r, seen)
+                for d, n, r in zip(per_key["descs"].to_list(), per_key["names"].to_list(), per_key["ranks"].to_list(), strict=True)
+            ],
             "origin": ["stated" if s else "inferred" for s in per_key["is_stated"]],
         },
         schema=GROUPS.polars,

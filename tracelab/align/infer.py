@@ -54,7 +54,7 @@ def _entities(rows: pl.DataFrame, key: list[str]) -> dict[tuple[int, ...], tuple
     return out
 
 
-def infer_groups(rows: pl.DataFrame, stated: list[set[Members]], world_size: int | None) -> dict[Entity, Members]:
+def infer_groups(rows: pl.DataFrame, stated: list[set[Members]]) -> dict[Entity, Members]:
     """Members by (rank, channel), for channels of collectives without metadata; a channel that fits no one is left out."""
     if not rows.height:
         return {}

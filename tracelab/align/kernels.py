@@ -71,18 +71,28 @@ def normalise_operation(name: str | None) -> str | None:
 # Library patterns, searched in order in the whole name. Compute kernels that contain words such as `reduce`, `gather` or
 # `dispatch` (aten's reduce_kernel, MoE routing on one GPU) match none of them.
 _LIBRARIES: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("mscclpp", re.compile(r"mscclpp", re.I)),
-    ("msccl", re.compile(r"mscclKernel", re.I)),
-    ("rccl", re.compile(r"rccl|nccl(?:Dev)?Kernel_Generic", re.I)),
-    ("nccl", re.compile(r"^(?:void )?nccl|nccl(?:Sym)?(?:Dev)?Kernel|ncclSymk|ncclLaunch|ncclKernel", re.I)),
-    ("hccl", re.compile(r"^hccl|hcom_|hcclKernel", re.I)),
-    ("oneccl", re.compile(r"oneccl|\bccl::|ccl_kernel|^ccl_", re.I)),
-    ("deepep", re.compile(r"deep_?ep::|\b(?:internode(?:_ll)?|intranode)::(?:\w*dispatch|\w*combine|\w*notify|barrier)|(?:^|\W)ep::(?:\w+::)*(?:dispatch|combine|notify|barrier)", re.I)),
-    ("mori", re.compile(r"\bmori::|\bmori_|Ep(?:Dispatch|Combine)(?:Intra|Inter)Node", re.I)),
-    ("nvshmem", re.compile(r"nvshmem", re.I)),
+    ("mscclpp", re.compile(r"mscclpp", re.IGNORECASE)),
+    ("msccl", re.compile(r"mscclKernel", re.IGNORECASE)),
+    ("rccl", re.compile(r"rccl|nccl(?:Dev)?Kernel_Generic", re.IGNORECASE)),
+    ("nccl", re.compile(r"^(?:void )?nccl|nccl(?:Sym)?(?:Dev)?Kernel|ncclSymk|ncclLaunch|ncclKernel", re.IGNORECASE)),
+    ("hccl", re.compile(r"^hccl|hcom_|hcclKernel", re.IGNORECASE)),
+    ("oneccl", re.compile(r"oneccl|\bccl::|ccl_kernel|^ccl_", re.IGNORECASE)),
+    (
+        "deepep",
+        re.compile(
+            r"deep_?ep::|\b(?:internode(?:_ll)?|intranode)::(?:\w*dispatch|\w*combine|\w*notify|barrier)|(?:^|\W)ep::(?:\w+::)*(?:dispatch|combine|notify|barrier)",
+            re.IGNORECASE,
+        ),
+    ),
+    ("mori", re.compile(r"\bmori::|\bmori_|Ep(?:Dispatch|Combine)(?:Intra|Inter)Node", re.IGNORECASE)),
+    ("nvshmem", re.compile(r"nvshmem", re.IGNORECASE)),
     (
         "symmetric-memory",
-        re.compile(r"multimem_(?:all_|one_shot|two_shot|reduce)|symm(?:etric)?_?mem|(?:one|two)_shot_all_reduce|stream_write_value32|^(?:void )?barrier_kernel|barrier_on_this_grid", re.I),
+        re.compile(
+            r"multimem_(?:all_|one_shot|two_shot|reduce)|symm(?:etric)?_?mem|(?:one|two)_shot_all_reduce|stream_write_value32|"
+            r"^(?:void )?barrier_kernel|barrier_on_this_grid",
+            re.IGNORECASE,
+        ),
     ),
     (
         "custom",
@@ -90,12 +100,12 @@ _LIBRARIES: tuple[tuple[str, re.Pattern[str]], ...] = (
             r"cross_device_reduce_[12]stage|quick_?reduce|allreduce_prototype_twoshot|allreduce_fusion|moereduction_allreduce|moefinalize_allreduce|trtllm_\w*all_?reduce|"
             r"(?:one|two)_?shot_?all_?reduce|lamport|userbuffers|customallreduce|custom_all_?reduce|all_?reduce_kernel|all_?gather_kernel|reduce_?scatter_kernel|all_?to_?all_kernel|"
             r"moe(?:alltoall|_?a2a)|moeprepare.*alltoall",
-            re.I,
+            re.IGNORECASE,
         ),
     ),
-    ("gloo", re.compile(r"^gloo:", re.I)),
+    ("gloo", re.compile(r"^gloo:", re.IGNORECASE)),
 )
-_ATEN = re.compile(r"^(?:void )?(?:at::|aten::|c10::|cub::|thrust::|cutlass::)", re.I)
+_ATEN = re.compile(r"^(?:void )?(?:at::|aten::|c10::|cub::|thrust::|cutlass::)", re.IGNORECASE)
 _NCCL_LIKE = frozenset({"nccl", "rccl", "mscclpp", "msccl", "hccl"})
 _NOT_KERNELS = {"memcpy": "memcpy", "memset": "memset", "sync": "sync", "annotation": "annotation"}
 

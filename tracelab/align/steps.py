@@ -77,6 +77,10 @@ def step_of(rows: pl.DataFrame, steps: pl.DataFrame, time: str, name: str = "ste
         return rows.with_columns(pl.lit(None, pl.Int32).alias(name))
     edges = steps.select("rank", pl.col("start_ns").alias("_edge"), pl.col("end_ns").alias("_end"), pl.col("step").alias(name)).sort("_edge")
     numbered = rows.with_row_index("_row")
-    found = numbered.filter(pl.col(time).is_not_null()).sort(time).join_asof(edges, left_on=time, right_on="_edge", by="rank", strategy="backward", check_sortedness=False)
+    found = (
+        numbered.filter(pl.col(time).is_not_null())
+        .sort(time)
+        .join_asof(edges, left_on=time, right_on="_edge", by="rank", strategy="backward", check_sortedness=False)
+    )
     found = found.select("_row", pl.when(pl.col(time) < pl.col("_end")).then(pl.col(name)).alias(name))
     return numbered.join(found, on="_row", how="left", maintain_order="left").drop("_row")

@@ -38,9 +38,20 @@ RANK_TIMES = TableSpec(
     ),
     ("rank",),
 )
-RANK_STEP_TIMES = TableSpec("rank_step_times", "Where each rank's time went, step by step", (_RANK, Column("step", "int32", "step number", nullable=False, key=True), *_TIMES), ("rank", "step"))
+RANK_STEP_TIMES = TableSpec(
+    "rank_step_times",
+    "Where each rank's time went, step by step",
+    (_RANK, Column("step", "int32", "step number", nullable=False, key=True), *_TIMES),
+    ("rank", "step"),
+)
 _CAUSES = ("compute", "memcpy", "exposed_transfer", "exposed_wait", "idle")
-_WORDS = {"compute": "compute", "memcpy": "memory operations", "exposed_transfer": "transfers that nothing hides", "exposed_wait": "waiting for peers", "idle": "idle GPUs"}
+_WORDS = {
+    "compute": "compute",
+    "memcpy": "memory operations",
+    "exposed_transfer": "transfers that nothing hides",
+    "exposed_wait": "waiting for peers",
+    "idle": "idle GPUs",
+}
 
 
 @dataclass(frozen=True)
@@ -79,7 +90,10 @@ def _run(tables: Tables, params: Params) -> AnalysisResult:
     hosts = host_of(tables)
     sums = part.rows.group_by("rank").agg(pl.len().cast(pl.Int32).alias("steps"), *(pl.col(c).sum() for c in (*PARTS, "dataloader_ns")))
     host = pl.col("rank").replace_strict(hosts, default="", return_dtype=pl.String)
-    frames = {"rank_times": sums.with_columns(host.alias("host"), pl.sum_horizontal(PARTS).alias("wall_ns")).select(RANK_TIMES.names), "rank_step_times": part.rows.select(RANK_STEP_TIMES.names)}
+    frames = {
+        "rank_times": sums.with_columns(host.alias("host"), pl.sum_horizontal(PARTS).alias("wall_ns")).select(RANK_TIMES.names),
+        "rank_step_times": part.rows.select(RANK_STEP_TIMES.names),
+    }
     attribution = attribution_of(part, params)
     if attribution is None:
         return AnalysisResult("No step of any rank could be divided.", frames)
@@ -92,7 +106,9 @@ def _run(tables: Tables, params: Params) -> AnalysisResult:
 def _degraded(tables: Tables, part: Partition) -> str:
     reasons = []
     if part.unmatched:
-        reasons.append(f"{part.unmatched} communication operations could not be matched with those of other ranks: all their time counts as transfer, none as wait")
+        reasons.append(
+            f"{part.unmatched} communication operations could not be matched with those of other ranks: all their time counts as transfer, none as wait"
+        )
     seen, members = pl.col("present"), pl.col("members")
     partial = int(tables["matches"].filter(members.is_null() | (seen < members)).select(pl.len()).collect().item())
     if partial:

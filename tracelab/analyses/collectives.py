@@ -70,7 +70,11 @@ def _run(tables: Tables, params: Params) -> AnalysisResult:
     )
     classes = classes.sort(["transfer_total_ns", "wait_total_ns", "group", "operation", "bytes"], descending=[True, True, False, False, False])
     cost = pl.col("transfer_ns").fill_null(0) + pl.col("longest")
-    top = matches.with_columns(cost.alias("cost"), pl.col("first_start_ns").alias("start_ns")).sort(["cost", "match_id"], descending=[True, False]).head(params.costliest)
+    top = (
+        matches.with_columns(cost.alias("cost"), pl.col("first_start_ns").alias("start_ns"))
+        .sort(["cost", "match_id"], descending=[True, False])
+        .head(params.costliest)
+    )
     frames = {"collective_classes": classes.select(COLLECTIVE_CLASSES.names), "costliest": top.select(COSTLIEST.names)}
     first = classes.row(0, named=True)
     size = "" if first["bytes"] is None else f" of {format_bytes(first['bytes'])}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 import polars as pl
@@ -17,7 +16,7 @@ from tracelab.analysis import Tables
 from tracelab.results import FindingKind
 from tracelab.units import format_duration, format_share
 
-__all__ = ["Culprit", "Thresholds", "find_culprits"]
+__all__ = ["Culprit", "Params", "find_culprits"]
 
 LEAST_STEPS = 4
 """With fewer steps nothing can be said about which of them are usual."""
@@ -26,27 +25,36 @@ Rows = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 
-class Thresholds(Protocol):
-    """The parameters that decide what a culprit is; see the analysis that defines them."""
+@dataclass(frozen=True)
+class Params:
+    """Thresholds of a finding.
 
-    @property
-    def least_share(self) -> float: ...
-    @property
-    def sigmas(self) -> float: ...
-    @property
-    def least_excess(self) -> float: ...
-    @property
-    def imbalance_spread(self) -> float: ...
-    @property
-    def imbalance_share(self) -> float: ...
-    @property
-    def stage_excess(self) -> float: ...
+    `least_share`: loss as a share of the run below which a fault is not worth waking somebody (1 %).
+    `sigmas`: a step counts as disturbed beyond this many standard deviations of the undisturbed scatter (5: below one
+    false step in a million), and beyond `least_excess` of a step (1.5 %: GPUs of one model differ by about that).
+    `imbalance_spread`: scatter of compute between ranks that counts as uneven load (2 %; equal work scatters by 0.3 to 1 %).
+    `imbalance_share`: loss by uneven load worth a finding (3 %: some is unavoidable).
+    `stage_excess`: compute of a pipeline stage above the others' (3 %).
+    `resamples`, `seed`: bootstrap over steps.
+    """
+
+    least_share: float = 0.01
+    sigmas: float = 5.0
+    least_excess: float = 0.015
+    imbalance_spread: float = 0.02
+    imbalance_share: float = 0.03
+    stage_excess: float = 0.03
+    resamples: int = 1_000
+    seed: int = 1
 
 
 @dataclass(frozen=True)
 class Culprit:
-    """`rows` of the excess (not rank numbers), disturbed `steps` (mask), saving per step (ns); `hosts` where all ranks of a
-    host are it; `much` is the size of the effect as text; `excess_ns` the excess that the saving is a part of."""
+    """A culprit.
+
+    `rows` of the excess (not rank numbers), disturbed `steps` (mask), saving per step (ns); `hosts` where all ranks of a
+    host are it; `much` is the size of the effect as text; `excess_ns` the excess that the saving is a part of.
+    """
 
     kind: FindingKind
     cause: str
@@ -61,7 +69,7 @@ class Culprit:
 _KIND: dict[str, FindingKind] = {"compute": "compute_straggler", "memory": "memory_copy", "input": "input_stall", "host": "host_stall"}
 
 
-def find_culprits(tables: Tables, x: Excess, hosts: dict[int, str], params: Thresholds) -> list[Culprit]:
+def find_culprits(tables: Tables, x: Excess, hosts: dict[int, str], params: Params) -> list[Culprit]:
     """All culprits, largest saving first; whether each saving is worth a finding is for the caller to say."""
     out: list[Culprit] = []
     stages = _slow_stages(x, hosts, params)
@@ -78,7 +86,7 @@ def find_culprits(tables: Tables, x: Excess, hosts: dict[int, str], params: Thre
     return sorted(out, key=lambda c: -float(c.saving.sum()))
 
 
-def _disturbed(x: Excess, cause: str, params: Thresholds) -> Mask:
+def _disturbed(x: Excess, cause: str, params: Params) -> Mask:
     limit = np.maximum(params.sigmas * x.noise[cause], params.least_excess * x.length)
     return np.asarray(np.nan_to_num(x.over[cause]) > limit[None, :], dtype=bool)
 
@@ -112,7 +120,7 @@ def _units(lasting: list[int], x: Excess, hosts: dict[int, str]) -> list[tuple[R
 
 
 def _culprit(x: Excess, cause: str, rows: Rows, disturbed: Mask, names: list[str]) -> Culprit:
-    steps = disturbed[rows].any(axis=0)
+    steps: Mask = np.asarray(disturbed[rows].any(axis=0), dtype=bool)
     over = np.nan_to_num(x.over[cause][rows][:, steps]).max(axis=0)
     if cause == "compute":
         base = np.nan_to_num(x.compute[rows][:, steps] - x.over[cause][rows][:, steps]).max(axis=0)
@@ -125,7 +133,7 @@ def _culprit(x: Excess, cause: str, rows: Rows, disturbed: Mask, names: list[str
     return Culprit(_KIND[cause], cause, rows, steps, saving, float(over.sum()), names, much)
 
 
-def _visible(x: Excess, cause: str, found: list[Culprit], disturbed: Mask, params: Thresholds) -> list[Culprit]:
+def _visible(x: Excess, cause: str, found: list[Culprit], disturbed: Mask, params: Params) -> list[Culprit]:
     """Culprits that hide each other (equally slow, so that mending one alone saves nothing) become one."""
     hidden = [c for c in found if c.saving.sum() < params.least_share * x.run_ns]
     if len(hidden) < 2:
@@ -173,10 +181,10 @@ def _in_pipeline(x: Excess, rows: Rows, saving: NDArray[np.float64]) -> NDArray[
     rest = parts.group_by("step").agg(pl.col("rest").median()).sort("step")
     at = dict(rest.iter_rows())
     whole = usual + np.array([float(at.get(int(s), 0.0)) for s in x.steps])
-    return np.clip(x.length - whole, 0.5 * saving, saving)
+    return np.asarray(np.clip(x.length - whole, 0.5 * saving, saving), dtype=np.float64)
 
 
-def _slow_stages(x: Excess, hosts: dict[int, str], params: Thresholds) -> list[Culprit]:
+def _slow_stages(x: Excess, hosts: dict[int, str], params: Params) -> list[Culprit]:
     """Stages of a pipeline whose every rank computes more than the other stages'."""
     stages = sorted({int(s) for s in x.stage if s >= 0})
     if len(stages) < 2:
@@ -205,7 +213,7 @@ def _slow_stages(x: Excess, hosts: dict[int, str], params: Thresholds) -> list[C
     return out
 
 
-def _uneven(tables: Tables, x: Excess, lasting: list[int], params: Thresholds) -> Culprit | None:
+def _uneven(tables: Tables, x: Excess, lasting: list[int], params: Params) -> Culprit | None:
     """Work that is spread unevenly: a large scatter of compute whose top moves from rank to rank, in all of the step alike."""
     rows = np.setdiff1d(np.arange(len(x.ranks)), np.array(lasting, dtype=np.int64))
     if len(rows) < 3 or len(x.steps) < 4:

@@ -32,7 +32,14 @@ def evidence_for(tables: Tables, x: Excess, c: Culprit) -> list[Evidence]:
         frame = tables["host_spans"].filter((pl.col("rank") == rank) & pl.col("name").cast(pl.String).str.starts_with(LOADER))
         return _longest(tables, frame, rank, low, high, f"step {number}: the host waits {{length}} for the loader")
     if c.cause == "memory":
-        return _longest(tables, tables["gpu_spans"].filter((pl.col("rank") == rank) & (pl.col("kind") == "memcpy")), rank, low, high, f"step {number}: {{name}} takes {{length}}")
+        return _longest(
+            tables,
+            tables["gpu_spans"].filter((pl.col("rank") == rank) & (pl.col("kind") == "memcpy")),
+            rank,
+            low,
+            high,
+            f"step {number}: {{name}} takes {{length}}",
+        )
     return gap_evidence(tables, rank, number, low, high)
 
 
@@ -60,11 +67,21 @@ def _longest(tables: Tables, frame: pl.LazyFrame, rank: int, low: int, high: int
 def gap_evidence(tables: Tables, rank: int, number: int, low: int, high: int) -> list[Evidence]:
     """The GPU work after the longest gap in which the GPU had nothing to do."""
     spans = with_class(tables["gpu_spans"]).filter((pl.col("rank") == rank) & pl.col("op_class").is_in([COMPUTE, "communication", "memcpy", "memset"]))
-    rows = spans.filter((pl.col("ts_ns") >= low) & (pl.col("ts_ns") < high)).select("source_id", "source_ts_ns", "ts_ns", "dur_ns", pl.col("name").cast(pl.String))
+    rows = spans.filter((pl.col("ts_ns") >= low) & (pl.col("ts_ns") < high)).select(
+        "source_id", "source_ts_ns", "ts_ns", "dur_ns", pl.col("name").cast(pl.String)
+    )
     found = rows.collect(engine="streaming").sort("ts_ns")
     reach = (pl.col("ts_ns") + pl.col("dur_ns")).cum_max().shift(1).fill_null(low)
     found = found.with_columns((pl.col("ts_ns") - reach).alias("gap"))
     if not found.height or int(found["gap"].max() or 0) <= 0:  # type: ignore[arg-type]
         return []
     w = found.row(int(found["gap"].arg_max() or 0), named=True)
-    return [tables.evidence(w["source_id"], rank, w["source_ts_ns"], w["ts_ns"], f"step {number}: before {w['name'][:_NAME]} the GPU stood still for {format_duration(w['gap'])}")]
+    return [
+        tables.evidence(
+            w["source_id"],
+            rank,
+            w["source_ts_ns"],
+            w["ts_ns"],
+            f"step {number}: before {w['name'][:_NAME]} the GPU stood still for {format_duration(w['gap'])}",
+        )
+    ]

@@ -57,7 +57,7 @@ class Excess:
     @property
     def busy_over(self) -> Float:
         """Excess over all causes."""
-        return np.nansum([self.over[c] for c in CAUSES], axis=0)
+        return np.asarray(np.nansum([self.over[c] for c in CAUSES], axis=0), dtype=np.float64)
 
     def saving(self, members: NDArray[np.int64], cause: str, steps: NDArray[np.bool_]) -> Float:
         """Per step (ns), what the job would have saved had these rows not exceeded their peers for that cause.

@@ -89,7 +89,9 @@ def _no_rows(column: str) -> pl.DataFrame:
     return pl.DataFrame(schema={"rank": pl.Int32, "step": pl.Int32, column: pl.Int64})
 
 
-_UNSURE = NotObservable("Are exposed collectives slow, or do they wait for a rank?", "not all members of their groups were seen", "traces of all ranks over the same steps")
+_UNSURE = NotObservable(
+    "Are exposed collectives slow, or do they wait for a rank?", "not all members of their groups were seen", "traces of all ranks over the same steps"
+)
 
 
 def _starved(tables: Tables, part: Partition, params: Params) -> pl.DataFrame:
@@ -100,7 +102,9 @@ def _starved(tables: Tables, part: Partition, params: Params) -> pl.DataFrame:
     """
     calls = tables["host_spans"].filter(pl.col("kind").is_in(["runtime", "driver"]) & pl.col("correlation").is_not_null())
     calls = calls.select("source_id", "part", "correlation", pl.col("ts_ns").alias("launch"), (pl.col("ts_ns") + pl.col("dur_ns")).alias("launched"))
-    work = tables["gpu_spans"].filter(pl.col("kind").is_in(["kernel", "memcpy", "memset"])).select("rank", "source_id", "part", "correlation", "ts_ns", "dur_ns")
+    work = (
+        tables["gpu_spans"].filter(pl.col("kind").is_in(["kernel", "memcpy", "memset"])).select("rank", "source_id", "part", "correlation", "ts_ns", "dur_ns")
+    )
     frames = []
     joined = work.join(calls.unique(["source_id", "part", "correlation"]), on=["source_id", "part", "correlation"], how="left")
     for rank, part_rows in batches(joined, ("ts_ns", "dur_ns", "launch", "launched")):
@@ -108,7 +112,9 @@ def _starved(tables: Tables, part: Partition, params: Params) -> pl.DataFrame:
         rows = rows.with_columns((pl.col("ts_ns") - pl.col("before")).alias("gap")).filter(pl.col("gap") > 0)
         prompt = (pl.col("ts_ns") - pl.max_horizontal("launch", "launched")) <= params.queue_ns
         rows = rows.filter(prompt & (pl.col("launch") > pl.col("before") - params.queue_ns)).with_columns(pl.lit(rank, pl.Int32).alias("rank"))
-        found = rows.sort("before").join_asof(part.job.sort("start_ns").select("step", "start_ns", "end_ns"), left_on="before", right_on="start_ns", strategy="backward")
+        found = rows.sort("before").join_asof(
+            part.job.sort("start_ns").select("step", "start_ns", "end_ns"), left_on="before", right_on="start_ns", strategy="backward"
+        )
         frames.append(found.filter(pl.col("before") < pl.col("end_ns")).group_by("rank", "step").agg(pl.col("gap").sum().alias("starved_ns")))
     if not frames:
         return _no_rows("starved_ns")
@@ -121,15 +127,40 @@ def _losses(tables: Tables, part: Partition, least: pl.DataFrame, run_ns: float,
     out = []
     if hideable.sum() >= params.exposed_share * run_ns:
         worst, evidence = _widest_transfer(tables, part, int(np.argmax(hideable)))
-        text = f"Transfers stand in the open on every rank, {format_duration(float(np.median(hideable)))} per step that compute could hide (most in {worst})"
-        out.append(_Loss("exposed_communication", hideable, text, "overlap them: smaller gradient buckets, prefetch, or start them as soon as their data are ready", evidence))
+        text = f"Transfers stand in the open on {_all(part)}, {format_duration(float(np.median(hideable)))} per step that compute could hide (most in {worst})"
+        out.append(
+            _Loss(
+                "exposed_communication",
+                hideable,
+                text,
+                "overlap them: smaller gradient buckets, prefetch, or start them as soon as their data are ready",
+                evidence,
+            )
+        )
     if starved.sum() >= params.starved_share * run_ns:
-        text = f"GPUs wait for launches on nearly all ranks, {format_duration(float(np.median(starved)))} per step: the queue is empty and work starts as soon as it is launched"
+        usual = format_duration(float(np.median(starved)))
+        text = f"GPUs wait for launches on {_all(part)}, {usual} per step: the queue is empty and work starts as soon as it is launched"
         evidence = _longest_gap(tables, part, int(np.argmax(starved)))
-        out.append(_Loss("launch_bound", starved, text, "launch less often: CUDA graphs, torch.compile, fused optimizers, larger batches; and look for synchronising calls", evidence))
+        out.append(
+            _Loss(
+                "launch_bound",
+                starved,
+                text,
+                "launch less often: CUDA graphs, torch.compile, fused optimizers, larger batches; and look for synchronising calls",
+                evidence,
+            )
+        )
     if loader.sum() >= params.loader_share * run_ns:
         text = f"All ranks wait for the data loader at once, {format_duration(float(np.median(loader)))} per step"
-        out.append(_Loss("input_stall", loader, text, "check shared storage, and give the loader more workers and prefetching", _loader_call(tables, part, int(np.argmax(loader)))))
+        out.append(
+            _Loss(
+                "input_stall",
+                loader,
+                text,
+                "check shared storage, and give the loader more workers and prefetching",
+                _loader_call(tables, part, int(np.argmax(loader))),
+            )
+        )
     return out
 
 
@@ -163,7 +194,11 @@ def _widest_transfer(tables: Tables, part: Partition, step: int) -> tuple[str, l
     """The group and operation with the longest transfers in that step, and its longest kernel."""
     low, high = part.job["start_ns"][step], part.job["end_ns"][step]
     movers = pl.col("operation").is_in(["all_gather", "reduce_scatter", "all_reduce"])
-    rows = tables["collectives"].filter(movers & (pl.col("start_ns") < high) & (pl.col("end_ns") > low)).join(tables["arrivals"].select("op_id", "wait_ns"), on="op_id", how="left")
+    rows = (
+        tables["collectives"]
+        .filter(movers & (pl.col("start_ns") < high) & (pl.col("end_ns") > low))
+        .join(tables["arrivals"].select("op_id", "wait_ns"), on="op_id", how="left")
+    )
     rows = rows.with_columns((pl.col("end_ns") - pl.col("start_ns") - pl.col("wait_ns").fill_null(0)).alias("moving"))
     found = rows.sort("moving", "op_id", descending=[True, False]).head(1).collect(engine="streaming")
     if not found.height:
@@ -171,7 +206,14 @@ def _widest_transfer(tables: Tables, part: Partition, step: int) -> tuple[str, l
     w = found.row(0, named=True)
     groups = dict(tables["groups"].select("group_id", "name").collect().iter_rows())
     text = f"step {part.job['step'][step]}: {w['operation']} in {groups.get(w['group_id'], 'an unknown group')} moves data for {format_duration(w['moving'])}"
-    return f"{w['operation']} of {groups.get(w['group_id'], 'an unknown group')}", [tables.evidence(w["source_id"], w["rank"], w["source_ts_ns"], w["start_ns"], text)]
+    return f"{w['operation']} of {groups.get(w['group_id'], 'an unknown group')}", [
+        tables.evidence(w["source_id"], w["rank"], w["source_ts_ns"], w["start_ns"], text)
+    ]
+
+
+def _all(part: Partition) -> str:
+    ranks = part.rows["rank"].n_unique()
+    return f"nearly all of {ranks} ranks" if ranks > 1 else "the only rank seen"
 
 
 def _longest_gap(tables: Tables, part: Partition, step: int) -> list[Evidence]:
@@ -182,9 +224,18 @@ def _longest_gap(tables: Tables, part: Partition, step: int) -> list[Evidence]:
 
 def _loader_call(tables: Tables, part: Partition, step: int) -> list[Evidence]:
     low, high = part.job["start_ns"][step], part.job["end_ns"][step]
-    frame = tables["host_spans"].filter(pl.col("name").cast(pl.String).str.starts_with(LOADER) & (pl.col("ts_ns") < high) & (pl.col("ts_ns") + pl.col("dur_ns") > low))
-    found = frame.select("source_id", "rank", "source_ts_ns", "ts_ns", "dur_ns").sort("dur_ns", "rank", descending=[True, False]).head(1).collect(engine="streaming")
-    return [tables.evidence(s, r, t, a, f"step {part.job['step'][step]}: the host waits {format_duration(d)} for the loader") for s, r, t, a, d in found.iter_rows()]
+    frame = tables["host_spans"].filter(
+        pl.col("name").cast(pl.String).str.starts_with(LOADER) & (pl.col("ts_ns") < high) & (pl.col("ts_ns") + pl.col("dur_ns") > low)
+    )
+    found = (
+        frame.select("source_id", "rank", "source_ts_ns", "ts_ns", "dur_ns")
+        .sort("dur_ns", "rank", descending=[True, False])
+        .head(1)
+        .collect(engine="streaming")
+    )
+    return [
+        tables.evidence(s, r, t, a, f"step {part.job['step'][step]}: the host waits {format_duration(d)} for the loader") for s, r, t, a, d in found.iter_rows()
+    ]
 
 
 ANALYSIS = Analysis(

@@ -67,7 +67,7 @@ class Overlap:
 
     @property
     def ratio(self) -> float | None:
-        """hidden / communication; None without communication."""
+        """Hidden / communication; None without communication."""
         return self.hidden / self.communication if self.communication else None
 
 
@@ -87,7 +87,8 @@ def _run(tables: Tables, params: Params) -> AnalysisResult:
     groups = dict(tables["groups"].select("group_id", "name").collect().iter_rows())
     comm = tables["collectives"].select("rank", "group_id", pl.col("operation").cast(pl.String), "start_ns", "end_ns").collect(engine="streaming")
     comm = comm.with_columns(pl.col("group_id").replace_strict(groups, default="unknown", return_dtype=pl.String).alias("group"))
-    rows, by_group = [], []
+    rows = []
+    by_group: list[tuple[object, ...]] = []
     for rank, part in batches(spans, ("ts_ns", "dur_ns", "op_class")):
         start = part["ts_ns"].to_numpy()
         end = start + part["dur_ns"].to_numpy()

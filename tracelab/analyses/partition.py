@@ -31,7 +31,9 @@ _NOT_COMPUTE = r"^(?:c10d::|record_param_comms|gloo:|nccl:)"
 
 @dataclass(frozen=True)
 class Partition:
-    """`job`: step, start_ns, end_ns of the job's steps. `rows`: rank, step, PARTS, EXTRAS. `unmatched`: operations whose wait
+    """Time per rank and step.
+
+    `job`: step, start_ns, end_ns of the job's steps. `rows`: rank, step, PARTS, EXTRAS. `unmatched`: operations whose wait
     is unknown. `on_host`: ranks without GPU work.
 
     EXTRAS: the part of exposed_transfer_ns that compute could hide (deferrable_ns), the part of operations of which not all
@@ -152,12 +154,18 @@ def _communication(tables: Tables) -> tuple[dict[int, _Communication], int]:
     """Per rank its communication, and the number of operations whose wait is not known."""
     waits = tables["arrivals"].select("op_id", "wait_ns")
     full = tables["matches"].select("match_id", (pl.col("present") == pl.col("members")).fill_null(False).alias("full"))
-    rows = tables["collectives"].select("op_id", "rank", "group_id", pl.col("operation").cast(pl.String), "step", "start_ns", "end_ns", "match_id")
-    rows = rows.join(waits, on="op_id", how="left").join(full, on="match_id", how="left").collect(engine="streaming")
+    columns = ("op_id", "rank", "group_id", "step", "start_ns", "end_ns", "match_id")
+    found = (
+        tables["collectives"].select(*columns, pl.col("operation").cast(pl.String)).join(waits, on="op_id", how="left").join(full, on="match_id", how="left")
+    )
+    rows = found.collect(engine="streaming")
     rows = rows.with_columns((pl.col("start_ns") + pl.col("wait_ns").fill_null(0)).alias("arrived"), pl.col("full").fill_null(False), _deferrable(rows))
     out = {}
     for (rank,), part in rows.group_by("rank"):
-        moving = {name: part.filter(mask) for name, mask in (("unsure", ~pl.col("full")), ("deferrable", pl.col("full") & pl.col("defer")), ("needed", pl.col("full") & ~pl.col("defer")))}
+        moving = {
+            name: part.filter(mask)
+            for name, mask in (("unsure", ~pl.col("full")), ("deferrable", pl.col("full") & pl.col("defer")), ("needed", pl.col("full") & ~pl.col("defer")))
+        }
         unions = {name: union(p["arrived"].to_numpy(), p["end_ns"].to_numpy()) for name, p in moving.items()}
         out[int(str(rank))] = _Communication(**unions, wait=union(part["start_ns"].to_numpy(), part["arrived"].to_numpy()))
     return out, int(rows["match_id"].null_count())
@@ -170,10 +178,16 @@ def _deferrable(rows: pl.DataFrame) -> pl.Series:
     with compute between (tensor parallelism), unlike buckets of gradients, which run beside compute or back to back.
     """
     next_start = pl.col("start_ns").shift(-1).over("rank", "group_id", "operation", order_by="start_ns")
-    timed = rows.with_columns((next_start - pl.col("end_ns")).alias("gap"), (pl.col("end_ns") - pl.col("start_ns") - pl.col("wait_ns").fill_null(0)).alias("length"))
-    usual = timed.group_by("group_id", "operation").agg((pl.len() / pl.struct("rank", "step").n_unique()).alias("per_step"), pl.col("gap").median(), pl.col("length").median())
+    timed = rows.with_columns(
+        (next_start - pl.col("end_ns")).alias("gap"), (pl.col("end_ns") - pl.col("start_ns") - pl.col("wait_ns").fill_null(0)).alias("length")
+    )
+    usual = timed.group_by("group_id", "operation").agg(
+        (pl.len() / pl.struct("rank", "step").n_unique()).alias("per_step"), pl.col("gap").median(), pl.col("length").median()
+    )
     chained = (pl.col("per_step") > MANY) & (pl.col("gap") > 0.25 * pl.col("length"))
-    told = usual.with_columns(pl.when(pl.col("operation") == "all_reduce").then(~chained).otherwise(pl.col("operation").is_in(["all_gather", "reduce_scatter"])).alias("defer"))
+    told = usual.with_columns(
+        pl.when(pl.col("operation") == "all_reduce").then(~chained).otherwise(pl.col("operation").is_in(["all_gather", "reduce_scatter"])).alias("defer")
+    )
     found = rows.join(told.select("group_id", "operation", "defer"), on=["group_id", "operation"], how="left", nulls_equal=True, maintain_order="left")
     return found["defer"].fill_null(False)
 

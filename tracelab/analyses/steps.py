@@ -42,7 +42,8 @@ def _run(tables: Tables, params: Params) -> AnalysisResult:
     median = float(steps["length_ns"].median() or 0)  # type: ignore[arg-type]
     if steps.height == 1:
         return AnalysisResult(f"One step of {format_duration(median)}.", {"step_times": steps})
-    answer = f"{steps.height} steps, {format_duration(median)} in the median; the longest is step {worst['step']} with {format_duration(worst['length_ns'])}, ended by {named([worst['slowest_rank']])}."
+    longest = f"step {worst['step']} with {format_duration(worst['length_ns'])}, ended by {named([worst['slowest_rank']])}"
+    answer = f"{steps.height} steps, {format_duration(median)} in the median; the longest is {longest}."
     return AnalysisResult(answer, {"step_times": steps})
 
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from tracelab.analyses.culprits import Culprit, find_culprits
-from tracelab.analyses.excess import CAUSES, Excess, excess_of, median_of
 from tracelab.analyses.common import host_of, named, severity
+from tracelab.analyses.culprits import Culprit, Params, find_culprits
 from tracelab.analyses.evidence import evidence_for
+from tracelab.analyses.excess import CAUSES, Excess, excess_of, median_of
 from tracelab.analysis import Analysis, AnalysisResult, Tables
 from tracelab.results import Finding, NotObservable, finding_id
 from tracelab.tables import Column, TableSpec
 from tracelab.units import NS_PER_S, format_duration, format_share
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["ANALYSIS", "EXCESS_BY_RANK", "Params"]
 
@@ -27,33 +29,13 @@ EXCESS_BY_RANK = TableSpec(
         Column("host", "string", "host", nullable=False),
         Column("stage", "int32", "position in the pipeline; null without one"),
         Column("peers", "int32", "ranks that it is compared with", nullable=False),
-        *(Column(f"{c}_ns", "int64", t, "ns", nullable=False) for c, t in zip(CAUSES, ("compute", "memory operations", "idle while the host waits in the loader", "idle for another reason"), strict=True)),
+        *(
+            Column(f"{c}_ns", "int64", t, "ns", nullable=False)
+            for c, t in zip(CAUSES, ("compute", "memory operations", "idle while the host waits in the loader", "idle for another reason"), strict=True)
+        ),
     ),
     ("rank",),
 )
-
-
-@dataclass(frozen=True)
-class Params:
-    """Thresholds of a finding.
-
-    `least_share`: loss as a share of the run below which a fault is not worth waking somebody (1 %).
-    `sigmas`: a step counts as disturbed beyond this many standard deviations of the undisturbed scatter (5: below one
-    false step in a million), and beyond `least_excess` of a step (1.5 %: GPUs of one model differ by about that).
-    `imbalance_spread`: scatter of compute between ranks that counts as uneven load (2 %; equal work scatters by 0.3 to 1 %).
-    `imbalance_share`: loss by uneven load worth a finding (3 %: some is unavoidable).
-    `stage_excess`: compute of a pipeline stage above the others' (3 %).
-    `resamples`, `seed`: bootstrap over steps.
-    """
-
-    least_share: float = 0.01
-    sigmas: float = 5.0
-    least_excess: float = 0.015
-    imbalance_spread: float = 0.02
-    imbalance_share: float = 0.03
-    stage_excess: float = 0.03
-    resamples: int = 1_000
-    seed: int = 1
 
 
 def _run(tables: Tables, params: Params) -> AnalysisResult:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from tracelab.align.kernels import COMPUTE, with_class
 from tracelab.analyses.common import batches
 from tracelab.analyses.excess import Excess, median_of
 from tracelab.analysis import Tables
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["LEAST_CORRELATION", "coherent"]
 
@@ -23,15 +27,15 @@ def coherent(tables: Tables, x: Excess, rows: NDArray[np.int64]) -> bool:
     starts, ends = x.part.job["start_ns"].to_numpy(), x.part.job["end_ns"].to_numpy()
     halves = np.full((2, len(rows), len(x.steps)), np.nan)
     at = {int(x.ranks[r]): n for n, r in enumerate(rows)}
-    for rank, part in batches(spans, ("ts_ns", "dur_ns")):
-        part = part.sort("ts_ns")
+    for rank, rows_of_rank in batches(spans, ("ts_ns", "dur_ns")):
+        part = rows_of_rank.sort("ts_ns")
         time, length = part["ts_ns"].to_numpy(), part["dur_ns"].to_numpy().astype(np.float64)
         total = np.append(0.0, np.cumsum(length))
         first, last = np.searchsorted(time, starts), np.searchsorted(time, ends)
         middle = (first + last) // 2
         halves[0, at[rank]], halves[1, at[rank]] = total[middle] - total[first], total[last] - total[middle]
-    middle = np.stack([median_of(half, 0) for half in halves])[:, None, :]
-    deviation = np.divide(halves, middle, out=np.full_like(halves, np.nan), where=middle > 0) - 1.0
+    usual = np.stack([median_of(half, 0) for half in halves])[:, None, :]
+    deviation = np.divide(halves, usual, out=np.full_like(halves, np.nan), where=usual > 0) - 1.0
     deviation = deviation - np.stack([median_of(d, 1) for d in deviation])[:, :, None]
     a, b = (d.ravel() for d in deviation)
     known = np.isfinite(a) & np.isfinite(b)

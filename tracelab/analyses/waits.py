@@ -32,7 +32,12 @@ ARRIVALS_BY_RANK = TableSpec(
     ),
     ("rank",),
 )
-RANK_STEP_WAITS = TableSpec("rank_step_waits", "Waits and lateness per rank and step", (_RANK, Column("step", "int32", "step number", nullable=False, key=True), *_TIMES), ("rank", "step"))
+RANK_STEP_WAITS = TableSpec(
+    "rank_step_waits",
+    "Waits and lateness per rank and step",
+    (_RANK, Column("step", "int32", "step number", nullable=False, key=True), *_TIMES),
+    ("rank", "step"),
+)
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,8 @@ def _run(tables: Tables, params: Params) -> AnalysisResult:
     if not certain:
         return AnalysisResult(f"In none of {total} operations the last arrival can be told from the one before.", frames)
     answer = (
-        f"Rank {top['rank']} ({top['host']}) is certainly last in {top['last_certain_count']} of {total} operations ({format_share(top['last_certain_count'] / total)}); "
+        f"Rank {top['rank']} ({top['host']}) is certainly last in {top['last_certain_count']} of {total} operations "
+        f"({format_share(top['last_certain_count'] / total)}); "
         f"all ranks together waited {format_duration(float(by_rank['wait_ns'].sum()))}."
     )
     return AnalysisResult(answer, frames)

@@ -6,13 +6,16 @@ Keeps the correlation of every GPU event and of every runtime and driver call: 8
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from tracelab_parsers.torch_profiler.columns import GPU_KINDS, HOST_KINDS
 from tracelab_parsers.torch_profiler.notices import Notices
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["Joins"]
 

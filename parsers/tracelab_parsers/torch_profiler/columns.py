@@ -20,6 +20,7 @@ from tracelab_parsers.torch_profiler.values import as_int, coded, integers, text
 
 __all__ = ["Rows", "counter_batch", "gpu_batch", "host_batch", "memory_batch"]
 
+Codes = npt.NDArray[np.int32]
 GPU_KINDS = ("kernel", "memcpy", "memset", "sync", "annotation")
 HOST_KINDS = ("cpu_op", "annotation", "runtime", "driver", "python", "overhead", "other")
 UNNAMED = "(unnamed)"
@@ -40,7 +41,7 @@ class Rows:
 
     events: list[Event]
     details: list[Details]
-    codes: npt.NDArray[np.int32]
+    codes: Codes
     times: Times
 
 
@@ -59,7 +60,7 @@ def _names(events: Sequence[Event]) -> pa.DictionaryArray:
     return names
 
 
-def _recode(names: pa.DictionaryArray, codes: npt.NDArray[np.int32], chosen: Sequence[bool], allowed: npt.NDArray[np.bool_], code: int) -> npt.NDArray[np.int32]:
+def _recode(names: pa.DictionaryArray, codes: Codes, chosen: Sequence[bool], allowed: npt.NDArray[np.bool_], code: int) -> Codes:
     """`codes` with `code` where the name is `chosen` (per dictionary entry) and the row `allowed`."""
     if not any(chosen):
         return codes

@@ -18,7 +18,7 @@ from tracelab_parsers.torch_profiler.events import Details, Event
 from tracelab_parsers.torch_profiler.times import Times
 from tracelab_parsers.torch_profiler.values import as_int, as_text, coded, int_list, integers, positive, texts
 
-__all__ = ["HOST_NAME", "CommRecords", "Groups", "states_operation", "process_group_batch"]
+__all__ = ["HOST_NAME", "CommRecords", "Groups", "process_group_batch", "states_operation"]
 
 HOST_NAME = "record_param_comms"
 RECORDED_ON = ("kernel", "cpu_op")

@@ -40,6 +40,7 @@ class EventCounter:
         for (ph, cat), counts in self._counts.items():
             name = f"{ph or '?'} {cat or ''}".strip()[:_MAX_TEXT]
             for stored in (False, True):
+                label = name if stored or not counts[True] else f"{name} (not stored)"
                 if counts[stored]:
-                    found[name, stored] = found.get((name, stored), 0) + counts[stored]
-        return [EventCount(name, n, stored) for (name, stored), n in sorted(found.items())]
+                    found[label, stored] = found.get((label, stored), 0) + counts[stored]
+        return [EventCount(label, n, stored) for (label, stored), n in sorted(found.items())]

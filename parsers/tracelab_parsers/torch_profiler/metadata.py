@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from tracelab_parsers.json_repair import repair
-from tracelab_parsers.torch_profiler.values import as_int, as_text
+from tracelab_parsers.torch_profiler.values import as_int
 
 __all__ = ["KEPT", "Metadata", "read_metadata"]
 
@@ -84,7 +84,7 @@ def _decode(raw: bytes | None) -> tuple[Any, bool]:
 
 def _short(value: object) -> str | None:
     """A scalar as text of bounded length."""
-    return (as_text(value) or "")[:_MAX_TEXT] if isinstance(value, (str, int, float)) else None
+    return str(value)[:_MAX_TEXT] if isinstance(value, (str, int, float)) else None
 
 
 def _count(value: object) -> int | None:
@@ -119,7 +119,7 @@ def read_metadata(raw: Mapping[str, bytes]) -> Metadata:
         job=_first(values, _JOB),
         base_ns=as_int(values["baseTimeNanoseconds"]),
         rank=_count(info.get("rank")),
-        world_size=world if world else None,
+        world_size=world or None,
         backend=_short(info.get("backend")),
         pg_count=_count(info.get("pg_count")),
         nccl_version=_short(info.get("nccl_version")),

@@ -24,7 +24,9 @@ _TEXTS: dict[str, _Text] = {
     "gzip-torn": _Text("warning", "the compressed file ends before its gzip stream does", _CUT_HINT),
     "gzip-corrupt": _Text("warning", "the compressed file is damaged; what comes after the damage is lost", "copy the file again from where it was written"),
     "gzip-trailing-garbage": _Text("info", "bytes after the end of the gzip data were ignored"),
-    "decompression-limit": _Text("error", "the file expands far more than any trace does; the rest was not read", "check where the file comes from; expand it by hand if it is genuine"),
+    "decompression-limit": _Text(
+        "error", "the file expands far more than any trace does; the rest was not read", "check where the file comes from; expand it by hand if it is genuine"
+    ),
     "no-json": _Text("error", "the file is no JSON document", "remove it from the directory, or trace again"),
     "no-events": _Text("warning", "the trace holds no events", "check that the profiler was started and that the window covers a step"),
     "bad-event": _Text("warning", "events are no valid JSON and were dropped", _BROKEN_HINT),
@@ -37,16 +39,28 @@ _TEXTS: dict[str, _Text] = {
     "bad-escape": _Text("info", "events hold stray backslashes (Windows paths); they were read as plain backslashes"),
     "broken-metadata": _Text("warning", "a part of the metadata is no valid JSON or is too large and was skipped", _BROKEN_HINT),
     "duplicate-key": _Text("warning", "a top-level key stands in the file twice", "two processes may have written to one file: give each rank its own path"),
-    "interleaved-writers": _Text("error", "the file holds parts of more than one trace; only the first one was read", "two processes wrote to one path: give each rank its own file name"),
+    "interleaved-writers": _Text(
+        "error", "the file holds parts of more than one trace; only the first one was read", "two processes wrote to one path: give each rank its own file name"
+    ),
     "trailing-data": _Text("warning", "text after the end of the trace was ignored"),
-    "no-time-base": _Text("warning", "times count from an unknown moment: the trace states no base time", "clocks of different ranks can only be compared through their collectives"),
+    "no-time-base": _Text(
+        "warning",
+        "times count from an unknown moment: the trace states no base time",
+        "clocks of different ranks can only be compared through their collectives",
+    ),
     "time-base-conflict": _Text("error", "the trace states two base times; the other one was used", "trace again; the times of this file cannot be trusted"),
     "clamped-time": _Text("info", "events whose start or length the profiler cut are marked as clamped", "they began before the capture; do not align on them"),
     "unknown-category": _Text("info", "events of categories that are not known were kept as other host spans, if they name a thread by number"),
     "record-end-missing": _Text("info", "the profiler's end mark is missing: the file was processed by another tool, or is older"),
     "orphan-gpu-events": _Text("info", "GPU events whose launch is not in the capture", "work launched before the capture began; its host side is unknown"),
-    "no-kernels-but-launches": _Text("warning", "kernels were launched but no GPU event was recorded", "the GPU was not idle: CUPTI or ROCm tracing failed; check permissions and other profilers"),
-    "shared-correlation-zero": _Text("warning", "GPU events have correlation 0 and cannot be joined with their launches", "a known fault of roctracer with RCCL; update ROCm"),
+    "no-kernels-but-launches": _Text(
+        "warning",
+        "kernels were launched but no GPU event was recorded",
+        "the GPU was not idle: CUPTI or ROCm tracing failed; check permissions and other profilers",
+    ),
+    "shared-correlation-zero": _Text(
+        "warning", "GPU events have correlation 0 and cannot be joined with their launches", "a known fault of roctracer with RCCL; update ROCm"
+    ),
     "correlation-collision": _Text("info", "kernels share a correlation with another kernel outside of graphs: their launches are ambiguous"),
     "list-cut": _Text("info", "lists of ranks were cut by the profiler and could not be restored", "the groups of these records are unknown"),
     "split-list-cut": _Text("info", "split sizes were cut by the profiler: the bytes per peer are unknown"),

@@ -20,7 +20,7 @@ _TORCH_EVENT = re.compile(
     rb'"cat"\s*:\s*"(?:cpu_op|user_annotation|cuda_runtime|python_function|gpu_user_annotation|Operator|cpu_instant_event|ac2g|cuda_driver)"'
     rb'|"External id"\s*:|"ProfilerStep#|"pid"\s*:\s*"CPU functions"'
 )
-_NAME = re.compile(r"(?:\.pt\.trace|trace|kineto|profile)[^/]*\.json(?:\.gz)?$", re.I)
+_NAME = re.compile(r"(?:\.pt\.trace|trace|kineto|profile)[^/]*\.json(?:\.gz)?$", re.IGNORECASE)
 
 
 def sniff_trace(path: Path, head: bytes) -> Match | None:

@@ -150,7 +150,7 @@ def _one_by_one(ts: Sequence[Any], dur: Sequence[Any]) -> Times:
         if ns is None:
             continue
         usable[i], start[i] = True, ns
-        missing = d is None or d == b"" or d == b"null"
+        missing = d in {None, b"", b"null"}
         span = None if missing else exact_ns(d)
         no_length[i] = span is None
         length[i] = min(span or 0, MAX_DUR_NS)

@@ -15,7 +15,7 @@ def build(section: Section) -> SectionBody:
         rank_bars(
             section,
             "arrivals_by_rank",
-            (("late_ns", "late"),),
+            (("late_ns", "lateness"),),
             figure_id="arrivals-by-rank",
             title="How late each rank came to collectives",
             note="Summed time by which it arrived after the rank before it, where it was the last. The waits are in the table.",

@@ -1,0 +1,44 @@
+"""Tables of a job as analyses see them, from parsed frames."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from tracelab.align import Aligned, align
+from tracelab.analyses import ANALYSES
+from tracelab.analysis import Outcome, run_analyses
+from tracelab.results import Evidence, Finding
+from tracelab.tables import TABLES
+
+
+class AlignedTables:
+    """The protocol `tracelab.analysis.Tables` over frames in memory."""
+
+    def __init__(self, parsed: Mapping[str, pl.LazyFrame], hosts: Mapping[int, str], world_size: int | None = None) -> None:
+        self.aligned: Aligned = align(parsed, hosts, world_size)
+        self.frames = {name: self.aligned.to_aligned(frame) if "ts_ns" in frame.collect_schema().names() else frame for name, frame in parsed.items()}
+        self.frames |= {name: frame.lazy() for name, frame in self.aligned.derived.items()}
+        schema = {"rank": pl.Int32(), "host": pl.String()}
+        self.frames["ranks"] = pl.DataFrame({"rank": list(hosts), "host": list(hosts.values())}, schema=schema).lazy()
+
+    def __getitem__(self, name: str) -> pl.LazyFrame:
+        return self.frames.get(name, TABLES[name].empty().lazy())
+
+    def __contains__(self, name: object) -> bool:
+        return str(name) in self.frames and self.frames[str(name)].limit(1).collect().height > 0
+
+    def evidence(self, source_id: int, rank: int | None, source_ts_ns: int | None, ts_ns: int | None, text: str) -> Evidence:
+        return Evidence(f"source {source_id}", rank, source_ts_ns, ts_ns, text)
+
+
+def outcomes(parsed: Mapping[str, pl.LazyFrame], hosts: Mapping[int, str], world_size: int | None = None) -> dict[str, Outcome]:
+    """All analyses by id; any error is raised."""
+    return {o.status.id: o for o in run_analyses(ANALYSES, AlignedTables(parsed, hosts, world_size), raise_errors=True)}
+
+
+def findings(results: Mapping[str, Outcome]) -> list[Finding]:
+    """All findings, largest loss first."""
+    found = [f for o in results.values() if o.result for f in o.result.findings]
+    return sorted(found, key=lambda f: -f.lost_s)
