@@ -35,7 +35,8 @@ def test_the_costliest_finding_with_what_was_seen() -> None:
 
 
 def test_nothing_found_says_where_the_time_goes() -> None:
-    assert verdict(info(8, 8), [finding("tiny", "info")], TIME) == "No cause of lost time stands out from noise: 8 steps on 8 ranks; a step takes 250 ms: 80.0 % compute, 20.0 % idle."
+    said = verdict(info(8, 8), [finding("tiny", "info")], TIME)
+    assert said == "No cause of lost time stands out from noise: 8 steps on 8 ranks; a step takes 250 ms: 80.0 % compute, 20.0 % idle."
     assert verdict(info(8, None), [], None) == "No cause of lost time stands out from noise: 8 steps on 8 ranks."
 
 

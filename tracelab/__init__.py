@@ -1,11 +1,11 @@
 """tracelab: what cost a distributed training job its time, where, and how sure that is.
 
-    import tracelab as tl
+import tracelab as tl
 
-    run = tl.open("traces/")
-    run.tables["collectives"].collect()
-    result = run.analyze()
-    print(result.verdict)
+run = tl.open("traces/")
+run.tables["collectives"].collect()
+result = run.analyze()
+print(result.verdict)
 """
 
 from __future__ import annotations
@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = ["Finding", "Run", "RunResult", "__version__", "open"]
 
-_HOMES = {"open": ("tracelab.run", "open_run"), "Run": ("tracelab.run", "Run"), "Finding": ("tracelab.results", "Finding"), "RunResult": ("tracelab.results", "RunResult")}
+_HOMES = {
+    "open": ("tracelab.run", "open_run"),
+    "Run": ("tracelab.run", "Run"),
+    "Finding": ("tracelab.results", "Finding"),
+    "RunResult": ("tracelab.results", "RunResult"),
+}
 
 
 def __getattr__(name: str) -> Any:

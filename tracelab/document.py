@@ -34,7 +34,7 @@ from tracelab.verdict import verdict
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["JobFacts", "build_result", "list_clocks", "list_inputs"]
+__all__ = ["JobFacts", "build_result", "list_clocks", "list_inputs", "list_notices", "run_info"]
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,11 @@ def list_inputs(facts: JobFacts) -> list[Input]:
     return out
 
 
+def list_notices(facts: JobFacts) -> list[ResultNotice]:
+    """All notices, of files in order, then of the job."""
+    return [ResultNotice(n.path, n.notice.code, n.notice.severity, n.notice.count, n.notice.offset, n.notice.text, n.notice.hint) for n in facts.notices]
+
+
 def _coverage(ranks: pl.DataFrame) -> list[Coverage]:
     return [Coverage(r["rank"], r["orphan_gpu_events"], r["truncated"], r["notices"]) for r in ranks.iter_rows(named=True)]
 
@@ -91,7 +96,8 @@ def _step_lengths(outcomes: Sequence[Outcome]) -> list[int]:
     return []
 
 
-def _run_info(facts: JobFacts, lengths: Sequence[int]) -> RunInfo:
+def run_info(facts: JobFacts, lengths: Sequence[int]) -> RunInfo:
+    """The job and how much of it the files show; `lengths` are those of its steps, in ns."""
     ranks = [RankInfo(r["rank"], r["host"], r["device"], r["gpu"], r["sources"].split("\n")) for r in facts.ranks.iter_rows(named=True)]
     starts, ends = facts.ranks["start_ns"].drop_nulls(), facts.ranks["end_ns"].drop_nulls()
     return RunInfo(
@@ -134,7 +140,7 @@ def _attribution(outcomes: Sequence[Outcome]) -> Attribution | None:
 
 def build_result(facts: JobFacts, outcomes: Sequence[Outcome]) -> RunResult:
     """The document. Equal facts and outcomes give equal documents."""
-    info = _run_info(facts, _step_lengths(outcomes))
+    info = run_info(facts, _step_lengths(outcomes))
     findings, attribution = _findings(outcomes), _attribution(outcomes)
     clocks = list_clocks(facts.clocks)
     unseen = not_observable(info, clocks, facts.steps, facts.tables)
@@ -150,5 +156,5 @@ def build_result(facts: JobFacts, outcomes: Sequence[Outcome]) -> RunResult:
         analyses=[o.status for o in outcomes],
         sections=[s for o in outcomes if (s := o.section()) is not None],
         inputs=list_inputs(facts),
-        notices=[ResultNotice(n.path, n.notice.code, n.notice.severity, n.notice.count, n.notice.offset, n.notice.text, n.notice.hint) for n in facts.notices],
+        notices=list_notices(facts),
     )

@@ -1,13 +1,13 @@
 """Every error that tracelab raises on purpose, and the exit code each one ends a command with.
 
-    TracelabError                       70  a fault of tracelab unless a subclass says otherwise
-    ├── UsageError                       2  the call is wrong: an option, a name, a path, a manifest
-    │   ├── UnknownNameError             2  no table, analysis, format … of that name; lists those that exist
-    │   └── ManifestError                2  tracelab.toml cannot be read or contradicts itself
-    ├── NoUsableInputError               3  nothing in the directory could be analysed
-    ├── IncompleteInputError             4  --strict, and ranks or data are missing
-    ├── SchemaError                     70  a parser or an analysis broke the definition of a table
-    └── PluginError                     70  two plugins claim one name, or one does not load
+TracelabError                       70  a fault of tracelab unless a subclass says otherwise
+├── UsageError                       2  the call is wrong: an option, a name, a path, a manifest
+│   ├── UnknownNameError             2  no table, analysis, format … of that name; lists those that exist
+│   └── ManifestError                2  tracelab.toml cannot be read or contradicts itself
+├── NoUsableInputError               3  nothing in the directory could be analysed
+├── IncompleteInputError             4  --strict, and ranks or data are missing
+├── SchemaError                     70  a parser or an analysis broke the definition of a table
+└── PluginError                     70  two plugins claim one name, or one does not load
 """
 
 from __future__ import annotations

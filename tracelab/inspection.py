@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import msgspec
 
 from tracelab import __version__
-from tracelab.document import JobFacts, list_clocks, list_inputs
+from tracelab.document import JobFacts, list_clocks, list_inputs, list_notices, run_info
 from tracelab.ingest.rankmap import Assignment, RankMap
 from tracelab.observable import not_observable
-from tracelab.results import Clock, Coverage, Input, NotObservable, RankInfo, ResultNotice, RunInfo, Tool
+from tracelab.results import Clock, Input, NotObservable, ResultNotice, Tool
 
 __all__ = ["FoundJob", "FoundRank", "Inspection", "inspect_files", "inspect_job"]
 
@@ -84,12 +84,9 @@ def _ranks(ranks: RankMap) -> list[FoundRank]:
         first = mine[0].process
         files = sorted({a.process.name for a in mine})
         events = sum(a.process.events for a in mine)
-        out.append(FoundRank(rank, first.rank_origin, mine[0].host, first.host_origin, first.part.device, first.part.gpu, len(mine), *_span(mine), events, files))
+        part, host = first.part, mine[0].host
+        out.append(FoundRank(rank, first.rank_origin, host, first.host_origin, part.device, part.gpu, len(mine), *_span(mine), events, files))
     return out
-
-
-def _notices(facts: JobFacts) -> list[ResultNotice]:
-    return [ResultNotice(n.path, n.notice.code, n.notice.severity, n.notice.count, n.notice.offset, n.notice.text, n.notice.hint) for n in facts.notices]
 
 
 def inspect_files(facts: JobFacts) -> Inspection:
@@ -104,16 +101,14 @@ def inspect_files(facts: JobFacts) -> Inspection:
         clocks=[],
         not_observable=[],
         inputs=list_inputs(facts),
-        notices=_notices(facts),
+        notices=list_notices(facts),
     )
 
 
 def inspect_job(facts: JobFacts) -> Inspection:
     """What can be said of a directory with a job in it."""
     clocks = list_clocks(facts.clocks)
-    rows = facts.ranks.iter_rows(named=True)
-    known = [(RankInfo(r["rank"], r["host"], r["device"], r["gpu"], []), Coverage(r["rank"], r["orphan_gpu_events"], r["truncated"], r["notices"])) for r in rows]
-    info = RunInfo(facts.name, None, None, facts.rank_map.world_size, [k[0] for k in known], list(facts.rank_map.missing), 0, None, [k[1] for k in known])
+    info = run_info(facts, [])
     return msgspec.structs.replace(
         inspect_files(facts),
         ranks=_ranks(facts.rank_map),

@@ -30,7 +30,8 @@ def _of_ranks(info: RunInfo) -> list[NotObservable]:
         out.append(NotObservable("Is a rank slower than its peers?", reason, "traces of the other ranks, of the same steps"))
     cut = [c.rank for c in info.coverage if c.truncated]
     if cut:
-        out.append(NotObservable("What happened at the end of the capture?", f"the files of rank {_ranks(cut)} are cut short", "traces that were written to their end"))
+        reason = f"the files of rank {_ranks(cut)} are cut short"
+        out.append(NotObservable("What happened at the end of the capture?", reason, "traces that were written to their end"))
     return out
 
 
@@ -46,10 +47,12 @@ def _of_content(steps: pl.DataFrame, tables: Mapping[str, pl.LazyFrame]) -> list
     out = []
     if steps.height and (steps["origin"] == "window").any():
         reason = "some ranks mark no steps: their whole capture counts as one"
-        out.append(NotObservable("How does time vary from step to step?", reason, "call profiler.step() once per iteration, so that the trace holds ProfilerStep marks"))
+        collect = "traces with ProfilerStep marks: call profiler.step() once per iteration"
+        out.append(NotObservable("How does time vary from step to step?", reason, collect))
     if "collectives" in tables and "comm_records" not in tables:
         reason = "the trace states neither size nor group of its collectives"
-        out.append(NotObservable("What bandwidth do the collectives reach?", reason, "traces of PyTorch 2.3 or newer of a job over NCCL or RCCL, which state them"))
+        collect = "traces of PyTorch 2.3 or newer of a job over NCCL or RCCL, which state them"
+        out.append(NotObservable("What bandwidth do the collectives reach?", reason, collect))
     return out
 
 

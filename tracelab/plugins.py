@@ -157,11 +157,13 @@ def _load(group: str) -> dict[str, Any]:
     origin: dict[str, str] = {}
     for point in sorted(entry_points(group=group), key=lambda p: (p.name, p.value)):
         if point.name in found and origin[point.name] != point.value:
-            raise PluginError(f"two plugins of {group} are called {point.name!r}: {origin[point.name]} and {point.value}", hint="uninstall one of the two packages")
+            text = f"two plugins of {group} are called {point.name!r}: {origin[point.name]} and {point.value}"
+            raise PluginError(text, hint="uninstall one of the two packages")
         try:
             found[point.name] = point.load()
         except Exception as e:  # a third party's import may raise anything
-            raise PluginError(f"plugin {point.name!r} of {group} ({point.value}) cannot be loaded: {e}", hint="update or uninstall the package that provides it") from e
+            text = f"plugin {point.name!r} of {group} ({point.value}) cannot be loaded: {e}"
+            raise PluginError(text, hint="update or uninstall the package that provides it") from e
         origin[point.name] = point.value
         if found[point.name].name != point.name:
             raise PluginError(f"plugin {point.value} registers as {point.name!r} but calls itself {found[point.name].name!r}")

@@ -227,10 +227,11 @@ def open_run(
     root = Path(path)
     settings = load_manifest(root if root.is_dir() else root.parent, Path(manifest) if manifest is not None else None)
     formats = {name: f.format for name, f in settings.files.items() if f.format is not None}
-    candidates = [replace(c, parser=None, ignored=True) if settings.files.get(c.name, _KEEP).ignore else c for c in discover(root, formats)]
+    candidates = discover(root, formats)
+    candidates = [replace(c, parser=None, ignored=True) if settings.files.get(c.name, _KEEP).ignore else c for c in candidates]
     unknown = sorted(set(settings.files) - {c.name for c in candidates})
     if unknown:
-        raise ManifestError(f"the manifest names files that are not in {root}: {', '.join(unknown)}", hint="paths are relative to the directory, with / between folders")
+        hint = "paths are relative to the directory, with / between folders"
+        raise ManifestError(f"the manifest names files that are not in {root}: {', '.join(unknown)}", hint=hint)
     store = Path(cache_dir) if cache_dir is not None else default_store_path()
     return Run(root, settings, candidates, ingest(candidates, store, options=options, jobs=jobs, on_progress=on_progress), job)
-

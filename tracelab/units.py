@@ -5,7 +5,7 @@ Times are integer nanoseconds everywhere else; this module is the only place tha
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 __all__ = ["NS_PER_S", "NS_PER_US", "format_bytes", "format_duration", "format_rate", "format_share", "format_time"]
 
@@ -57,7 +57,7 @@ def format_time(ns: int) -> str:
     """Nanoseconds of the Unix epoch as UTC text to the microsecond: `2026-01-31 04:05:06.000007 UTC`."""
     seconds, rest = divmod(ns, NS_PER_S)
     try:
-        moment = datetime.fromtimestamp(seconds, tz=timezone.utc)
+        moment = datetime.fromtimestamp(seconds, tz=UTC)
     except (OverflowError, OSError, ValueError):
         return f"{ns} ns"
     return f"{moment:%Y-%m-%d %H:%M:%S}.{rest // NS_PER_US:06d} UTC"

@@ -36,6 +36,7 @@ _RAW = msgspec.json.Decoder(list[msgspec.Raw])
 _REPAIR_BYTES = 1 << 20
 _CAREFUL_BYTES = 64 << 10
 _FIRST_BYTES = 1 << 20
+_OVERLAP = 256
 
 
 @dataclass(frozen=True)
@@ -56,11 +57,15 @@ class Decoder(Protocol[T_co]):
 
 @dataclass(frozen=True)
 class Chunk(Generic[T]):
-    """Elements in a row. `text` is a valid JSON array of them, one for one; `offset` is where they begin."""
+    """Elements in a row. `text` is a valid JSON array of them, one for one; `offset` is where they begin.
+
+    `singly`: they were decoded one by one, by the reader's `single`, or converted.
+    """
 
     elements: Sequence[T]
     text: bytes
     offset: int
+    singly: bool = False
 
 
 @dataclass(frozen=True)
@@ -118,11 +123,12 @@ class ElementReader(Generic[T]):
 
     def _step(self) -> Iterator[Chunk[T]]:
         window = self.window
-        piece, last = window.piece(self._size)
-        chunk = self._last(piece) if last else self._guess(piece)
+        data, start, stop, last = window.view(self._size)
+        chunk = self._last(data, start, stop) if last else self._guess(data, start, stop)
         if chunk is not None:
             yield chunk
             return
+        piece = data[start:stop]
         verdict = probe(piece)
         if verdict.state == "closed":
             yield from self._emit(piece[: verdict.at])
@@ -131,35 +137,34 @@ class ElementReader(Generic[T]):
         elif verdict.state == "broken":
             yield from self._around(piece[: verdict.at])
         else:
-            yield from self._clean(piece, last)
+            yield from self._clean(piece, last=last)
 
-    def _guess(self, piece: bytes) -> Chunk[T] | None:
+    def _guess(self, data: bytes, start: int, stop: int) -> Chunk[T] | None:
         """The elements up to the last place that looks like a cut, if it is one."""
-        high = len(piece)
         for _ in range(3):
-            found = _last_cut(piece, high)
+            found = _last_cut(data, start, stop)
             if found is None:
                 return None
             end, after = found
-            chunk = self._decode(piece[:end])
+            chunk = self._decode(memoryview(data)[start:end])
             if chunk is not None:
-                self.window.advance(after)
+                self.window.advance(after - start)
                 return chunk
-            high = end - 1
+            stop = end - 1
         return None
 
-    def _last(self, piece: bytes) -> Chunk[T] | None:
+    def _last(self, data: bytes, start: int, stop: int) -> Chunk[T] | None:
         """All elements, if there is but one place near the end where the array may close, and it does."""
-        ends = [m.start() for m in _CLOSE.finditer(piece, max(0, len(piece) - _CAREFUL_BYTES))]
-        end = piece.index(b"]", ends[0]) if len(ends) == 1 else -1
-        chunk = self._decode(piece[:end]) if end >= 0 else None
+        ends = [m.start() for m in _CLOSE.finditer(data, max(start, stop - _CAREFUL_BYTES), stop)]
+        end = data.index(b"]", ends[0]) if len(ends) == 1 else -1
+        chunk = self._decode(memoryview(data)[start:end]) if end >= 0 else None
         if chunk is not None:
-            self.window.advance(end + 1)
+            self.window.advance(end + 1 - start)
             self.closed = True
         return chunk
 
-    def _decode(self, body: bytes) -> Chunk[T] | None:
-        text = b"[%b]" % body
+    def _decode(self, body: bytes | memoryview) -> Chunk[T] | None:
+        text = b"".join((b"[", body, b"]"))
         try:
             return Chunk(self.decoder.decode(text), text, self.window.offset)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
@@ -195,7 +200,7 @@ class ElementReader(Generic[T]):
             self.report(code, offset)
         return [(self.convert(repaired.value), repaired.text())]
 
-    def _clean(self, piece: bytes, last: bool) -> Iterator[Chunk[T]]:
+    def _clean(self, piece: bytes, *, last: bool) -> Iterator[Chunk[T]]:
         """`piece` is valid as far as it goes but does not close the array."""
         commas = _commas(piece)
         if len(commas):
@@ -241,22 +246,22 @@ class ElementReader(Generic[T]):
             yield _together([(self.convert(reading.value), reading.text())], offset + start)
             return
         self.report("bad-event", offset + start)
-        self._drop(data, start, last)
+        self._drop(data, start, last=last)
 
-    def _drop(self, data: bytes, start: int, last: bool) -> None:
-        """Skips to where the next whole element begins."""
+    def _drop(self, data: bytes, start: int, *, last: bool) -> None:
+        """Skips the broken event at `start`, to where the next one or the end of the array seems to be."""
         starts = next_starts(data, start, len(data))
-        for end, after in starts:
-            if data[end:after].strip(_SPACE) == b"" or _reads(data, after):
+        bounds = [end for end, _ in starts[1:]] + [len(data)]
+        for (_, after), bound in zip(starts, bounds, strict=True):
+            # What has no phase is no event but a piece of the broken one.
+            if data[after : after + 1] == b"]" or b'"ph"' in data[after:bound]:
                 self.window.advance(after)
                 return
-        if starts:
-            self.window.advance(starts[0][1])
-        elif last:
+        if last:
             self.torn = True
             self.report("truncated", self.window.offset + start)
         else:
-            self.window.advance(len(data) - 256)
+            self.window.advance(len(data) - _OVERLAP)
 
     def _past_comma(self) -> None:
         if self.window.peek() == b",":
@@ -264,18 +269,18 @@ class ElementReader(Generic[T]):
 
 
 def _together(singles: list[tuple[T, bytes]], offset: int) -> Chunk[T]:
-    return Chunk([e for e, _ in singles], b"[%b]" % b",".join(text for _, text in singles), offset)
+    return Chunk([e for e, _ in singles], b"[%b]" % b",".join(text for _, text in singles), offset, singly=True)
 
 
-def _last_cut(piece: bytes, high: int) -> tuple[int, int] | None:
-    at = piece.rfind(b"}", 0, high)
+def _last_cut(data: bytes, start: int, stop: int) -> tuple[int, int] | None:
+    at = data.rfind(b"}", start, stop)
     for _ in range(10_000):
         if at < 0:
             return None
-        m = _CUT.match(piece, at)
+        m = _CUT.match(data, at, stop)
         if m is not None:
             return at + 1, m.end()
-        at = piece.rfind(b"}", 0, at)
+        at = data.rfind(b"}", start, at)
     return None
 
 
@@ -336,12 +341,3 @@ def _readings(data: bytes, start: int) -> Iterator[tuple[int, Repaired]]:
         repaired = repair(data[start:end])
         if repaired is not None and isinstance(repaired.value, dict):
             yield end, repaired
-
-
-def _reads(data: bytes, start: int) -> bool:
-    """Whether a valid object stands at `start`."""
-    end = balanced_end(data, start, len(data))
-    try:
-        return end > start and isinstance(msgspec.json.decode(data[start:end]), dict)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        return False

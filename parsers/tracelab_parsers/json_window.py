@@ -46,12 +46,17 @@ class Window:
         self._pos = 0
         return bool(new)
 
-    def piece(self, size: int) -> tuple[bytes, bool]:
-        """The next `size` bytes, not consumed, and whether the file ends with them."""
+    def view(self, size: int) -> tuple[bytes, int, int, bool]:
+        """The next `size` bytes, not consumed and not copied: a buffer, where they begin and end in it, and whether the file ends with them."""
         missing = size - (len(self._data) - self._pos)
         if missing > 0:
             self._more(missing)
-        return self._data[self._pos : self._pos + size], self._eof and len(self._data) - self._pos <= size
+        return self._data, self._pos, min(self._pos + size, len(self._data)), self._eof and len(self._data) - self._pos <= size
+
+    def piece(self, size: int) -> tuple[bytes, bool]:
+        """A copy of the next `size` bytes, not consumed, and whether the file ends with them."""
+        data, start, stop, last = self.view(size)
+        return data[start:stop], last
 
     def advance(self, size: int) -> None:
         """Consumes `size` bytes."""

@@ -19,9 +19,12 @@ def _span_s(result: RunResult) -> float | None:
 
 
 def share_text(result: RunResult, finding: Finding) -> str:
-    """The lost time as a share of the analysed time: `7.9 % of the analysed time`, or nothing where that is unknown."""
-    span = _span_s(result)
-    return f"{format_share(finding.lost_s / span)} of the analysed time" if span and finding.lost_s > 0 else ""
+    """The lost time as a share of the steps, as in the verdict: `7.9 % of the step time`, or nothing where that says nothing."""
+    run = result.run
+    steps_s = run.step_time_s.median * run.steps if run.step_time_s else 0.0
+    if not steps_s > 0 or not finding.lost_s > 0 or finding.kind == "collective_hang":
+        return ""
+    return f"{format_share(min(1.0, finding.lost_s / steps_s))} of the step time"
 
 
 def job_text(result: RunResult) -> str:
@@ -75,12 +78,8 @@ def limits(result: RunResult) -> list[str]:
     orphans = sum(c.orphan_gpu_events for c in run.coverage)
     if orphans:
         out.append(f"{orphans:,} GPU events have no launch in the files: what caused them is unknown.")
-    broken = [a.id for a in result.analyses if a.status == "error"]
-    if broken:
-        out.append(f"{plural(len(broken), 'analysis', 'analyses')} failed: {', '.join(broken)}.")
-    partly = [a.id for a in result.analyses if a.status == "degraded"]
-    if partly:
-        out.append(f"Answered in part: {', '.join(partly)}.")
+    for status, words in (("error", "failed"), ("degraded", "was answered in part")):
+        out += [f"The analysis {a.id} {words}{f': {a.reason}' if a.reason else ''}." for a in result.analyses if a.status == status]
     counts = severity_counts(result)
     for severity, what in (("error", "a file or a rank was lost"), ("warning", "data were lost or are doubtful")):
         if severity in counts:

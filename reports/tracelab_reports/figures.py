@@ -10,7 +10,7 @@ from typing import Any
 from tracelab.results import Section
 from tracelab.units import NS_PER_S
 
-__all__ = ["COLORS", "Bars", "Figure", "Heatmap", "Line", "SectionBody", "Series", "color_of", "columns", "numbers", "scale", "scaled"]
+__all__ = ["COLORS", "Bars", "Figure", "Heatmap", "Line", "SectionBody", "Series", "color_of", "columns", "numbers", "scale", "scaled", "whole"]
 
 COLORS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#f0e442", "#999999")
 """Colours that people with any colour vision can tell apart (Okabe and Ito, 2008; grey for black, which a dark page hides)."""
@@ -146,6 +146,11 @@ def color_of(part: str, others: Sequence[str] = ()) -> str:
 def numbers(values: Sequence[Any]) -> list[float | None]:
     """`values` as finite floats; anything else becomes None."""
     return [float(v) if isinstance(v, int | float) and not isinstance(v, bool) and abs(v) < 1e300 and math.isfinite(v) else None for v in values]
+
+
+def whole(value: Any) -> bool:
+    """Whether a value can stand on an axis of ranks or steps: an integer that a float holds exactly."""
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53
 
 
 def columns(section: Section, table_id: str, *names: str) -> list[list[Any]] | None:

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 __all__ = ["REPORTER", "HtmlReporter"]
 
 
-def _asset(name: str) -> str:
-    return files("tracelab_reports").joinpath("assets", name).read_text(encoding="utf-8")
+def _packaged(folder: str, name: str) -> str:
+    return files("tracelab_reports").joinpath(folder, name).read_text(encoding="utf-8")
 
 
 @cache
 def _environment() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-    loader = PackageLoader("tracelab_reports")
+    loader = FunctionLoader(lambda name: _packaged("templates", name))
     env = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_shown)
     env.filters.update(gpu_hours=words.gpu_hours_text, seconds=words.seconds_text, ranks=words.ranks_text, steps=words.steps_text, kind=words.kind_title)
     return env
@@ -63,7 +63,7 @@ class HtmlReporter:
     def render(self, result: RunResult) -> str:
         """The page; equal results give equal bytes."""
         page = build_page(result)
-        scripts = [_asset("theme.js"), _asset("report.js")]
+        scripts = [_packaged("assets", "theme.js"), _packaged("assets", "report.js")]
         charts: str | None = None
         roots: dict[str, str] = {}
         if page.figures:
@@ -79,7 +79,7 @@ class HtmlReporter:
             run=result.run,
             words=words,
             policy=_policy(scripts),
-            css=_asset("report.css"),
+            css=_packaged("assets", "report.css"),
             scripts=scripts,
             charts=charts,
             roots=roots,

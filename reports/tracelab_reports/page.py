@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from tracelab_reports.tableview import TableView, table_view
 __all__ = ["Card", "Page", "build_page"]
 
 _MAX_EVIDENCE = 12
+_MAX_SUBJECTS = 3
 _MAX_OPEN_ROWS = 12
 
 
@@ -98,7 +100,7 @@ def _cards(result: RunResult) -> list[Card]:
                 finding,
                 title,
                 meaning,
-                words.subject_text(finding),
+                words.subject_text(finding, _MAX_SUBJECTS),
                 facts.share_text(result, finding),
                 _when(finding, result.run.start_ns),
                 _details(finding),
@@ -120,10 +122,10 @@ def _when(finding: Finding, origin: int | None) -> str:
 
 def _details(finding: Finding) -> list[tuple[str, str]]:
     """The whole subject, where the heading has room for a part of it only."""
-    if words.subject_text(finding) == words.subject_text(finding, 1_000_000) and not (finding.links and finding.hosts):
+    if words.subject_text(finding, _MAX_SUBJECTS) == words.subject_text(finding, sys.maxsize):
         return []
     rows = [
-        ("Ranks", words.ranks_text(finding.ranks, 40)),
+        ("Ranks", words.ranks_text(finding.ranks, sys.maxsize).removeprefix("ranks ").removeprefix("rank ")),
         ("Hosts", ", ".join(finding.hosts)),
         ("Links", "; ".join(words.link_text(link) for link in finding.links)),
     ]

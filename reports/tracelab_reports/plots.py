@@ -93,6 +93,8 @@ def _finish(plot: Any, _element: Any) -> None:
     figure = plot.state
     figure.toolbar.logo = None
     figure.toolbar.autohide = True
+    # Whoever drags a finger or the wheel over a picture means to scroll the page.
+    figure.toolbar.active_drag = figure.toolbar.active_scroll = None
     figure.background_fill_color = figure.border_fill_color = None
     figure.outline_line_color = None
     figure.min_border_right = 16
@@ -177,6 +179,7 @@ def _line(figure: Line) -> Any:
             color=COLORS[0],
             size=5 if len(figure.x) <= 200 else 2,
             tools=["hover"],
+            hover_mode="vline",
             default_tools=["xbox_zoom", "reset"],
             hover_tooltips=[(figure.x_label, "@x"), (figure.y_label, f"@y{{0.000}} {figure.unit}")],
             **common,
@@ -235,7 +238,7 @@ def _heatmap(figure: Heatmap) -> Any:
         mapper.nan_color = mapper.low_color = "rgba(0, 0, 0, 0)"
         for axis in (plot.state.xaxis[0], plot.state.yaxis[0]):
             axis.ticker = BasicTicker(min_interval=1, desired_num_ticks=8)
-        plot.state.yaxis[0].major_label_overrides = {r: rank_label(r) for r in range(grid.y_first, 0)}
+        plot.state.yaxis[0].major_label_overrides = {r: rank_label(r) for r in range(max(grid.y_first, -1_000), 0)}
 
     value = f"@image{{0.000}} {figure.unit}" if exact else f"level @image{{0}}; 1 is {low:.3g} {figure.unit}, 255 is {high:.3g} {figure.unit}"
     # hv.Image puts the first row on top.

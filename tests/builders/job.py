@@ -122,7 +122,7 @@ class Simulation:
         self.operations: list[Operation] = []
         self.step_starts: dict[tuple[int, int], int] = {}
         self._rng = random.Random(job.seed)
-        self._host = [START_NS + self._length(50_000, 0.9) for _ in range(job.world)]
+        self._host = [START_NS + self._length(50_000, 0.2) for _ in range(job.world)]
         self._free: list[dict[int, int]] = [{} for _ in range(job.world)]
         self._ids = [0] * job.world
         self._seq: dict[tuple[str, tuple[int, ...]], int] = {}
@@ -156,23 +156,23 @@ class Simulation:
             self._load(rank, step)
         for _ in range(job.layers):
             self._kernel(step, "aten::mm", "ampere_bf16_s16816gemm_bf16_128x256_ldg8_f2f_stages_64x3_tn", 900_000)
-            self._collective(step, "tp", "all_reduce", TP_STREAM, 8_388_608, "BFloat16", wait=True)
+            self._collective(step, "tp", "all_reduce", TP_STREAM, 2_097_152, "BFloat16", wait=True)
         for _ in range(job.layers):
             self._kernel(step, "MmBackward0", "ampere_bf16_s16816gemm_bf16_256x128_ldg8_f2f_stages_64x3_nt", 1_800_000, autograd=True)
-            self._collective(step, "dp", "reduce_scatter", DP_STREAM, 16_777_216, "BFloat16", wait=False)
+            self._collective(step, "dp", "reduce_scatter", DP_STREAM, 2_097_152, "BFloat16", wait=False)
         self._wait(DP_STREAM)
         self._collective(step, "world", "all_reduce", WORLD_STREAM, 1, "Float", wait=True)
         self._kernel(step, "aten::_fused_adamw_", "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<FusedAdamMathFunctor<float, 4>>", 400_000)
-        self._collective(step, "dp", "all_gather", DP_STREAM, 16_777_216, "BFloat16", wait=True)
+        self._collective(step, "dp", "all_gather", DP_STREAM, 2_097_152, "BFloat16", wait=True)
         for rank in range(job.world):
             self._finish(rank, step)
 
     def _load(self, rank: int, step: int) -> None:
         start = self._host[rank]
-        end = start + self._length(300_000, 0.05) + self.job.loader_stalls.get((rank, step), 0) // self.job.quantum * self.job.quantum
+        end = start + self._length(60_000, 0.6) + self.job.loader_stalls.get((rank, step), 0) // self.job.quantum * self.job.quantum
         self._add(rank, step, "user_annotation", "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", start, end)
         self._host[rank] = end + self._length(5_000)
-        size = 8_388_608
+        size = 2_097_152
         self._launch(
             rank, step, "aten::copy_", "cudaMemcpyAsync", "gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", COMPUTE_STREAM, self._length(size / 25, 0.01), size
         )

@@ -220,10 +220,11 @@ def example_result(
         name=f"llama-8b-pretrain{text}",
         file_suffix=text,
         host_prefix=f"node{text}",
+        group_suffix=text,
         per_host=per_host,
     )
     findings = _findings(job)
-    lost, span = findings[0].lost_s, sum(job.lengths) / 1e9
+    lost, span = findings[0].lost_s, median(job.lengths) * steps / 1e9
     extra = [Section("kernels", f"Kernels{text}", "Which kernels?", text, [_poison(text)])] if hostile else []
     sections = [steps_section(job), breakdown_section(job), overlap_section(job), collectives_section(job), waits_section(job), *extra]
     return RunResult(

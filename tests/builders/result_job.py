@@ -46,6 +46,7 @@ class ResultJob:
     name: str = "llama-8b-pretrain"
     file_suffix: str = ""
     host_prefix: str = "node"
+    group_suffix: str = ""
     seed: int = 7
     per_host: int = 8
     cells: list[Cell] = field(default_factory=list)

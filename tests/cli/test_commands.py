@@ -95,7 +95,7 @@ def test_fail_on_names_the_slow_rank(call: Call, slow_job: Path, tmp_path: Path)
     ended = call("analyze", slow_job, "-o", tmp_path / "r.html", "--json", tmp_path / "r.json", "--fail-on", "minor")
     assert ended.code == 1
     findings = json.loads((tmp_path / "r.json").read_text())["findings"]
-    assert [(f["kind"], f["ranks"]) for f in findings if f["severity"] != "info"][0] == ("compute_straggler", [2])
+    assert next((f["kind"], f["ranks"]) for f in findings if f["severity"] != "info") == ("compute_straggler", [2])
     assert (tmp_path / "r.html").exists()
 
 
@@ -163,7 +163,8 @@ def test_export_holds_the_same_rows_in_every_format(call: Call, job: Path, tmp_p
     target = tmp_path / f"groups.{suffix}"
     ended = call("export", job, "groups", "-o", target)
     assert (ended.code, ended.out) == (0, f"wrote {target}\n")
-    frame = {"parquet": pl.read_parquet, "arrow": pl.read_ipc, "csv": pl.read_csv, "ndjson": pl.read_ndjson}[suffix](target)
+    readers: dict[str, Callable[[Path], pl.DataFrame]] = {"parquet": pl.read_parquet, "arrow": pl.read_ipc, "csv": pl.read_csv, "ndjson": pl.read_ndjson}
+    frame = readers[suffix](target)
     ranks = [[int(r) for r in v.split()] if isinstance(v, str) else v for v in frame["ranks"].to_list()]
     assert sorted(map(tuple, ranks)) == [(0, 1), (0, 1, 2, 3), (0, 2), (1, 3), (2, 3)]
     assert call("export", job, "groups", "-o", target).code == 2, "an export is not overwritten"
@@ -178,7 +179,8 @@ def test_every_table_can_be_exported(call: Call, job: Path, tmp_path: Path) -> N
 
 def test_inspect_tells_the_rank_map(call: Call, job: Path) -> None:
     found = json.loads(call("inspect", job, "--json").out)
-    assert [(r["rank"], r["host"], r["rank_origin"]) for r in found["ranks"]] == [(0, "node-0", "content"), (1, "node-0", "content"), (2, "node-1", "content"), (3, "node-1", "content")]
+    ranks = [(r["rank"], r["host"], r["rank_origin"]) for r in found["ranks"]]
+    assert ranks == [(0, "node-0", "content"), (1, "node-0", "content"), (2, "node-1", "content"), (3, "node-1", "content")]
     assert found["missing_ranks"] == []
     assert {i["role"] for i in found["inputs"]} == {"analysed"}
     text = call("inspect", job).out
@@ -196,7 +198,7 @@ def test_a_hostile_name_reaches_no_terminal(call: Call, job: Path, tmp_path: Pat
 def test_the_manifest_gives_ranks_and_hosts(call: Call, job: Path, tmp_path: Path) -> None:
     folder = tmp_path / "d"
     shutil.copytree(job, folder)
-    first = sorted(p.name for p in folder.iterdir())[0]
+    first = min(p.name for p in folder.iterdir())
     (folder / "tracelab.toml").write_text(f'[job]\nname = "nightly"\n[files."{first}"]\nignore = true\n[hosts]\n"node-1" = "rack7"\n')
     found = json.loads(call("inspect", folder, "--json").out)
     assert found["name"] == "nightly"

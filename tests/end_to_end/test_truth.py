@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,8 +27,9 @@ class Case(NamedTuple):
 
 @pytest.fixture(scope="module", params=GENERATIONS)
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
+    """The job in every generation. That of 2022 states no groups, and those that act in step cannot be told apart: it has the world alone."""
     folder: Path = tmp_path_factory.mktemp(request.param)
-    truth = write_job(folder, Job(**{**vars(JOB), "generation": request.param}))
+    truth = write_job(folder, replace(JOB, generation=request.param, tp=1 if request.param == "2022" else 2))
     return Case(truth, tracelab.open(folder))
 
 
@@ -99,3 +101,45 @@ def test_time_of_each_rank_goes_where_it_went(case: Case) -> None:
         found = result.attribution.per_rank[rank]
         for kind, near_ns in NEAR.items():
             assert getattr(found, f"{kind}_s") * 1e9 == pytest.approx(truth[f"{kind}_ns"], abs=near_ns), (rank, kind)
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_a_slow_gpu_is_named_with_what_it_cost(tmp_path: Path, generation: str) -> None:
+    (culprit,) = write_job(tmp_path, replace(JOB, generation=generation, loader_stalls={}))["culprits"]
+    (finding,) = tracelab.open(tmp_path).analyze(raise_errors=True).findings
+    assert (finding.kind, finding.ranks, finding.hosts) == ("compute_straggler", [5], ["node-1"])
+    assert finding.lost_s * 1e9 == pytest.approx(culprit["saved_ns"], rel=0.03)
+    assert finding.lost_s_low <= finding.lost_s <= finding.lost_s_high
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_nobody_is_named_in_a_healthy_job(tmp_path: Path, generation: str) -> None:
+    write_job(tmp_path, replace(JOB, generation=generation, slow={}, loader_stalls={}))
+    result = tracelab.open(tmp_path).analyze(raise_errors=True)
+    assert result.findings == []
+    assert "No cause" in result.verdict
+
+
+def test_a_stalled_loader_is_named_with_its_step(tmp_path: Path) -> None:
+    (culprit,) = write_job(tmp_path, replace(JOB, slow={}))["culprits"]
+    (finding,) = tracelab.open(tmp_path).analyze(raise_errors=True).findings
+    assert (finding.kind, finding.ranks, finding.steps) == ("input_stall", culprit["ranks"], culprit["steps"])
+    assert finding.lost_s * 1e9 == pytest.approx(culprit["saved_ns"], rel=0.05)
+
+
+def test_a_rank_without_a_file_is_neither_blamed_nor_forgotten(tmp_path: Path) -> None:
+    write_job(tmp_path, replace(JOB, missing=(5,), loader_stalls={}))
+    result = tracelab.open(tmp_path).analyze(raise_errors=True)
+    assert result.run.missing_ranks == [5]
+    assert [f.ranks for f in result.findings if f.kind == "compute_straggler"] == []
+    assert any("missing" in n.question for n in result.not_observable)
+
+
+def test_lost_kernels_do_not_shift_the_matches(tmp_path: Path) -> None:
+    truth = write_job(tmp_path, replace(JOB, generation="2025", dropped={1: 7}))
+    run = tracelab.open(tmp_path)
+    presence = Counter((tuple(m["ranks"]), m["operation"], m["present"]) for m in _matches(run).iter_rows(named=True))
+    expected = Counter((tuple(c["group"]), c["operation"], len(c["present"])) for c in truth["collectives"] if len(c["present"]) > 1)
+    assert {k: v for k, v in presence.items() if k[2] > 1} == expected
+    clocks = run.tables["clocks"].collect()
+    assert dict(zip(clocks["host"], clocks["offset_ns"], strict=True)) == pytest.approx(truth["clock_correction_ns"], abs=NEAR_NS)

@@ -40,8 +40,9 @@ class Files:
         source = next(self._number)
         t = T0 + round(start * S)
         part = Part(rank=rank, world_size=world, pid=pid, device=device, start_ns=t, end_ns=t + round(length * S))
-        rank_origin = origin if rank is not None else "unknown"
-        self.all.append(Process(source, name, content or f"content-{source}", part, events, name_hints(name), rank, rank_origin, host, "content" if host else "unknown"))
+        rank_origin, host_origin = origin if rank is not None else "unknown", "content" if host else "unknown"
+        content = content or f"content-{source}"
+        self.all.append(Process(source, name, content, part, events, name_hints(name), rank, rank_origin, host, host_origin))
 
     def map(self, job: int = 0) -> RankMap:
         return map_ranks(self.all, Manifest(), job)
@@ -122,7 +123,8 @@ def test_windows_of_one_rank_are_legal() -> None:
             files.add(f"step{window}/rank{r}.json", r, world=2, start=start, device=r)
     ranks = files.map()
     assert codes(ranks) == []
-    assert [(a.process.name, a.window) for a in ranks.analysed] == [("step0/rank0.json", 0), ("step0/rank1.json", 0), ("step1/rank0.json", 1), ("step1/rank1.json", 1)]
+    windows = {a.process.name: a.window for a in ranks.analysed}
+    assert windows == {"step0/rank0.json": 0, "step0/rank1.json": 0, "step1/rank0.json": 1, "step1/rank1.json": 1}
 
 
 def test_the_same_process_an_hour_later_is_the_same_job() -> None:
@@ -140,7 +142,7 @@ def test_another_launch_an_hour_later_is_another_job() -> None:
             files.add(f"t{start:.0f}/rank{r}.json", r, world=2, start=start, pid=1000 + 10 * launch + r, device=r)
     ranks = files.map()
     assert codes(ranks) == [("t3600/rank0.json", "other-job")]
-    assert [r for r in roles(ranks).values()] == ["analysed", "analysed", "other-job", "other-job"]
+    assert list(roles(ranks).values()) == ["analysed", "analysed", "other-job", "other-job"]
     assert {a.process.name for a in files.map(job=1).analysed} == {"t3600/rank0.json", "t3600/rank1.json"}
 
 

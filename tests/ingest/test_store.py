@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -31,12 +31,12 @@ class LineParser:
     version = 1
     title = "lines"
     tables: tuple[TableSpec, ...] = (PROCESS_GROUPS,)
-    option_names = ("upper",)
+    option_names: tuple[str, ...] = ("upper",)
 
     def __init__(self) -> None:
         self.parsed: list[str] = []
 
-    def sniff(self, path: Path, head: bytes) -> Match | None:  # noqa: ARG002
+    def sniff(self, path: Path, head: bytes) -> Match | None:
         return Match(1.0, "lines")
 
     def parse(self, source: SourceFile, emit: Emitter) -> SourceInfo:
@@ -56,10 +56,10 @@ class LineParser:
 
 
 @pytest.fixture
-def parser(monkeypatch: pytest.MonkeyPatch) -> Iterator[LineParser]:
+def parser(monkeypatch: pytest.MonkeyPatch) -> LineParser:
     fake = LineParser()
     monkeypatch.setattr(pipeline, "parsers", lambda: {"lines": fake})
-    yield fake
+    return fake
 
 
 Files = Callable[..., list[Candidate]]

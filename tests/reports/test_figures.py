@@ -122,9 +122,8 @@ def test_cells_left_out_of_the_document_are_said() -> None:
 def test_a_single_rank_of_thousands_stays_visible(keep_low: bool) -> None:
     ranks = 2048
     odd, usual = (0.0, 5.0) if keep_low else (9.0, 5.0)
-    figure = heatmap(
-        [s for s in (0, 1) for _ in range(ranks)], list(range(ranks)) * 2, [odd if r == 1001 else usual for r in range(ranks)] * 2, keep_low=keep_low
-    )
+    values: list[float | None] = [odd if r == 1001 else usual for r in range(ranks)]
+    figure = heatmap([0] * ranks + [1] * ranks, [*range(ranks)] * 2, values * 2, keep_low=keep_low)
     assert figure.bins == (1, 8)
     image = image_of(figure)
     assert image.shape == (256, 2)

@@ -65,8 +65,8 @@ def test_headings_descend_one_by_one(page: Page) -> None:
 
 def test_cost_and_job_follow_the_verdict(page: Page) -> None:
     top = page.one("section", class_="verdict")
-    # 539,033,408 ns of 9.71 s on 16 GPUs: the numbers of the result, worked out from its times.
-    assert top.one("p", class_="cost").words == "The costliest cause lost 539 ms, 5.6 % of the analysed time, 8.63 GPU-seconds."
+    # 539 ms of 12 steps of 780 ms; 0.539 s on 16 GPUs.
+    assert top.one("p", class_="cost").words == "The costliest cause lost 539 ms, 5.8 % of the step time, 8.63 GPU-seconds."
     assert top.one("p", class_="facts").words.startswith("16 ranks on 2 hosts, 12 steps, median step 780 ms, 9.71 s analysed, from 2026-02-25")
     assert "2 of 18 ranks are missing: ranks 16–17." in top.one("p", class_="warn").words
 
@@ -89,8 +89,17 @@ def test_each_finding_is_a_card_with_all_it_says(page: Page, result: RunResult) 
             assert said in text
         assert card.one("button", data_anchor=card.attrs["id"]).attrs["aria-label"]
     link = cards[2].words
-    assert "92.4 ms 18.5 ms to 166 ms; 1.0 % of the analysed time" in link
+    assert "92.4 ms 18.5 ms to 166 ms; 1.0 % of the step time" in link
     assert "node-1 mlx5_3 ↔ leaf-1 Ethernet12" in link
+
+
+def test_a_long_subject_is_short_in_the_heading_and_whole_below(result: RunResult) -> None:
+    hosts = [f"node-{i}" for i in range(9)]
+    finding = msgspec.structs.replace(result.findings[0], ranks=list(range(0, 20, 2)), hosts=hosts, links=[])
+    card = parse(REPORTER.render(changed(findings=[finding]))).one("article")
+    assert card.one("span", class_="subject").words == "ranks 0, 2, 4 and 7 more on node-0, node-1, node-2 and 6 more"
+    whole = card.one("dl", class_="subjects")
+    assert [d.words for d in whole.all("dd")] == ["0, 2, 4, 6, 8, 10, 12, 14, 16, 18", ", ".join(hosts)]
 
 
 def test_evidence_points_into_the_source(page: Page, result: RunResult) -> None:
@@ -198,7 +207,7 @@ def test_trust_lists_what_is_missing_and_lost(page: Page) -> None:
         "2 of 18 ranks are missing: ranks 16–17.",
         "Data are cut off for rank 15.",
         "3 GPU events have no launch in the files: what caused them is unknown.",
-        "Answered in part: links.",
+        "The analysis links was answered in part: no file states which NIC a channel uses; hosts are compared instead.",
         "1 warning while reading: data were lost or are doubtful.",
     ]
     assert "16 ranks seen, 18 expected, 2 missing. Missing: ranks 16–17." in trust.words
@@ -215,7 +224,7 @@ def test_trust_lists_what_is_missing_and_lost(page: Page) -> None:
     [
         ({}, "Only one rank was seen: who waits for whom"),
         ({}, "No file states how many ranks the job had"),
-        ({"analyses": [AnalysisStatus("x", "error", "boom")]}, "1 analysis failed: x."),
+        ({"analyses": [AnalysisStatus("x", "error", "boom")]}, "The analysis x failed: boom."),
         ({"clocks": [Clock("h", 0, 5, 0.0, None, "none", "D")]}, "The clocks of 1 host are known badly (grade D)"),
         ({"notices": [ResultNotice("f", "c", "error", 1, None, "t", "h")]}, "1 error while reading: a file or a rank was lost."),
     ],
@@ -336,6 +345,8 @@ SPOILT: dict[str, Callable[[list[Any]], list[Any]]] = {
     "short": lambda v: v[:-1],
     "empty": lambda _: [],
     "huge": lambda v: [10**18] * len(v),
+    "beyond int64": lambda v: [(-1) ** i * (2**63 + i) for i, _ in enumerate(v)],
+    "far apart": lambda v: [(-1) ** i * 2**50 for i, _ in enumerate(v)],
     "infinite": lambda v: [float("inf")] * len(v),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,12 @@ DRIFT = 50e-6
 """Clocks of hosts drift apart by no more than this in normal operation."""
 BAND = 256
 """Positions that two captures of one job may be shifted against each other."""
+LATE_NS = 500_000
+"""Ends of one operation that lie further apart are not taken for one, unless a step anchors them."""
+STRETCH = 4
+"""A stretch of more operations than this may have an offset of its own."""
+DEEPEST = 4
+"""Times that a clock may be set in one sequence."""
 DECISIVE = 0.3
 """The offset must explain this share of the shorter sequence, or the ends say nothing."""
 
@@ -37,21 +44,27 @@ def align_sequences(tokens_a: Int, ends_a: Int, tokens_b: Int, ends_b: Int) -> P
     that it found is paired in order where both sides hold the same tokens. If no offset is decisive (ends that scatter),
     equal sequences are paired in order, and others by their longest common subsequence with margin 0.
     """
+    found = _by_votes(tokens_a, ends_a, tokens_b, ends_b, DEEPEST)
+    if found is not None:
+        return found
+    shorter = min(len(tokens_a), len(tokens_b))
+    if len(tokens_a) == len(tokens_b) and np.array_equal(tokens_a, tokens_b):
+        return Pairing([(k, k) for k in range(shorter)], 1.0 if shorter == 1 else 0.5)
+    return Pairing(_common_subsequence(tokens_a, tokens_b), 0.0)
+
+
+def _by_votes(tokens_a: Int, ends_a: Int, tokens_b: Int, ends_b: Int, depth: int) -> Pairing | None:
+    """The pairing at the densest offset, or None where none is decisive."""
     i, j = _candidates(tokens_a, tokens_b)
     if not len(i):
-        return Pairing([], 0.0)
-    origin = ends_b[0] - ends_a[0]
-    d = (ends_b[j] - ends_a[i] - origin).astype(np.int64)
+        return None
+    d = (ends_b[j] - ends_a[i]).astype(np.int64)
     width = WINDOW_NS + int(DRIFT * min(int(np.ptp(ends_a)), int(np.ptp(ends_b))))
     best, votes, second = _densest(d, width)
-    shorter = min(len(tokens_a), len(tokens_b))
-    equal = len(tokens_a) == len(tokens_b) and bool(np.array_equal(tokens_a, tokens_b))
-    if votes < max(2, DECISIVE * shorter) or (equal and votes == 1):
-        if equal:
-            return Pairing([(k, k) for k in range(shorter)], 1.0 if shorter == 1 else 0.5)
-        return Pairing(_common_subsequence(tokens_a, tokens_b), 0.0)
+    if votes < max(2, DECISIVE * min(len(tokens_a), len(tokens_b))):
+        return None
     pairs = _monotone(i, j, np.abs(d - best), width)
-    return Pairing(_fill(pairs, tokens_a, tokens_b), (votes - second) / votes)
+    return Pairing(_fill(pairs, (tokens_a, tokens_b), np.int64(best), (ends_a, ends_b), depth), (votes - second) / votes)
 
 
 def _candidates(a: Int, b: Int) -> tuple[Int, Int]:
@@ -93,12 +106,21 @@ def _monotone(i: Int, j: Int, off: Int, width: int) -> list[tuple[int, int]]:
     return out
 
 
-def _fill(pairs: list[tuple[int, int]], a: Int, b: Int) -> list[tuple[int, int]]:
-    """Adds what lies between neighbouring pairs where both sides hold the same tokens (ends that were late on one side)."""
+def _fill(pairs: list[tuple[int, int]], tokens: tuple[Int, Int], off: np.int64, ends: tuple[Int, Int], depth: int) -> list[tuple[int, int]]:
+    """Adds what lies between neighbouring pairs: equal tokens that ended a little apart, and stretches with an offset of their own.
+
+    The latter happens when a clock is set: what comes before and what comes after vote for different offsets.
+    """
+    (a, b), (ends_a, ends_b) = tokens, ends
     out: list[tuple[int, int]] = []
-    for (a0, b0), (a1, b1) in zip([(-1, -1), *pairs], [*pairs, (len(a), len(b))], strict=True):
-        if a1 - a0 == b1 - b0 and np.array_equal(a[a0 + 1 : a1], b[b0 + 1 : b1]):
+    for (a0, b0), (a1, b1) in pairwise([(-1, -1), *pairs, (len(a), len(b))]):
+        i, j = slice(a0 + 1, a1), slice(b0 + 1, b1)
+        late = np.abs(ends_b[j] - ends_a[i] - off) if a1 - a0 == b1 - b0 and np.array_equal(a[i], b[j]) else None
+        if late is not None and (late <= LATE_NS).all():
             out.extend((a0 + k, b0 + k) for k in range(1, a1 - a0))
+        elif depth and min(a1 - a0, b1 - b0) > STRETCH:
+            inner = _by_votes(a[i], ends_a[i], b[j], ends_b[j], depth - 1)
+            out.extend((a0 + 1 + x, b0 + 1 + y) for x, y in (inner.pairs if inner else ()))
         if a1 < len(a):
             out.append((a1, b1))
     return out

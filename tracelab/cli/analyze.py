@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 __all__ = ["analyze"]
 
 Severity = Literal["critical", "major", "minor", "info"]
+_OUTPUT = "Report; the suffix says which: .html, .md, .txt. Default: DIR.tracelab.html"
 
 
 def analyze(
     directory: Directory,
     *,
-    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Report; the suffix says which: .html, .md, .txt. Default: DIR.tracelab.html")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help=_OUTPUT)] = None,
     json: Annotated[str | None, typer.Option("--json", metavar="FILE", help="Also write the findings document; - writes it, alone, to stdout.")] = None,
     fail_on: Annotated[Severity | None, typer.Option("--fail-on", help="Exit with 1 on a finding of this severity or a graver one.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 4 when ranks or data are missing.")] = False,

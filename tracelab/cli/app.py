@@ -30,7 +30,7 @@ app.command("schema")(schema.schema)
 app.command("doctor")(doctor.doctor)
 
 
-def _version(wanted: bool) -> None:  # noqa: FBT001  # the form that typer calls
+def _version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"tracelab {__version__}")
         raise typer.Exit
@@ -42,6 +42,7 @@ def _options(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")] = False,
     no_color: Annotated[bool, typer.Option("--no-color", help="No colours (as does the environment variable NO_COLOR).")] = False,
 ) -> None:
+    del version  # its callback has done all
     if no_color:
         os.environ["NO_COLOR"] = "1"
 

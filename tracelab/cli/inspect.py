@@ -82,17 +82,23 @@ def _jobs(found: Inspection) -> None:
     if len(found.jobs) < 2:
         return
     say(f"\n{len(found.jobs)} jobs: number 0 is analysed; --job N takes another")
-    rows = ((j.number, f"{j.ranks} of {j.world_size or '?'}", *_time_span(j.start_ns, j.end_ns), f"{j.files[0]}{f' and {len(j.files) - 1} more' if len(j.files) > 1 else ''}") for j in found.jobs)
+    rows = []
+    for j in found.jobs:
+        more = f" and {len(j.files) - 1} more" if len(j.files) > 1 else ""
+        rows.append((j.number, f"{j.ranks} of {j.world_size or '?'}", *_time_span(j.start_ns, j.end_ns), f"{j.files[0]}{more}"))
     _table(("job", "ranks", "start (own clock)", "length", "files"), rows)
 
 
 def _ranks(found: Inspection) -> None:
     starts = [r.start_ns for r in found.ranks if r.start_ns is not None]
     first = min(starts, default=None)
-    say(f"\n{len(found.ranks)} of {found.world_size or '?'} ranks{f', first seen {format_time(first)}' if first is not None else ''} (each host's own clock)")
+    seen = f", first seen {format_time(first)} (each host's own clock)" if first is not None else ""
+    say(f"\n{len(found.ranks)} of {found.world_size or '?'} ranks{seen}")
     rows = []
     for r in found.ranks:
-        start, length = (None, None) if r.start_ns is None or r.end_ns is None or first is None else (f"+{format_duration(r.start_ns - first)}", format_duration(r.end_ns - r.start_ns))
+        start = length = None
+        if r.start_ns is not None and r.end_ns is not None and first is not None:
+            start, length = f"+{format_duration(r.start_ns - first)}", format_duration(r.end_ns - r.start_ns)
         rows.append((r.rank if r.rank >= 0 else "?", r.host, r.device, r.windows, start, length, r.events, f"{r.rank_origin}, {r.host_origin}"))
     _table(("rank", "host", "GPU", "windows", "start", "length", "events", "rank, host from"), rows)
     if found.missing_ranks:
@@ -101,10 +107,10 @@ def _ranks(found: Inspection) -> None:
 
 def _clocks(found: Inspection) -> None:
     say("\nclocks")
-    rows = (
-        (c.host, f"{c.offset_ns / 1000:+.1f} µs", f"{c.drift_ppm:+.3f} ppm", None if c.uncertainty_ns is None else f"± {format_duration(c.uncertainty_ns)}", c.method, c.grade)
-        for c in found.clocks
-    )
+    rows = []
+    for c in found.clocks:
+        within = None if c.uncertainty_ns is None else f"± {format_duration(c.uncertainty_ns)}"
+        rows.append((c.host, f"{c.offset_ns / 1000:+.1f} µs", f"{c.drift_ppm:+.3f} ppm", within, c.method, c.grade))
     _table(("host", "added", "drift", "uncertainty", "method", "grade"), rows)
 
 

@@ -80,7 +80,9 @@ def _contradictions(process: Process) -> list[Notice]:
         text = f"the content says rank {stated}, the name says rank {process.hints.rank}; the content is followed"
         out.append(Notice("contradictory-rank", "warning", text, 'if the name is right, set [files."…"] rank = … in tracelab.toml'))
     if world is not None and process.rank is not None and process.rank >= world:
-        out.append(Notice("rank-outside-world", "warning", f"rank {process.rank} does not exist in a world of {world}", "check whether the file belongs to this job"))
+        out.append(
+            Notice("rank-outside-world", "warning", f"rank {process.rank} does not exist in a world of {world}", "check whether the file belongs to this job")
+        )
     return out
 
 
@@ -104,4 +106,5 @@ def identify(ingested: Sequence[Ingested], manifest: Manifest) -> tuple[list[Pro
             notices += [FileNotice(process.name, n) for n in _contradictions(process)]
             processes.append(process)
     hosts = {p.host for p in processes if p.host}
-    return [replace(p, host=p.hints.folder, host_origin="name") if p.host is None and p.hints.folder in hosts else p for p in processes], notices
+    named = [replace(p, host=p.hints.folder, host_origin="name") if p.host is None and p.hints.folder in hosts else p for p in processes]
+    return named, notices

@@ -104,7 +104,8 @@ def _failure(e: BaseException) -> Notice:
         return Notice("out-of-memory", "error", "parsing needs more memory than there is", "use fewer processes (--jobs 1) or a larger machine")
     if isinstance(e, BrokenProcessPool):
         return Notice("worker-died", "error", "the process that parsed the file was killed, twice", "often memory: use --jobs 1 or a larger machine")
-    return Notice("parser-fault", "error", f"the parser failed: {type(e).__name__}: {str(e)[:200]}", "this is a fault of tracelab: report it with `tracelab doctor`")
+    text = f"the parser failed: {type(e).__name__}: {str(e)[:200]}"
+    return Notice("parser-fault", "error", text, "this is a fault of tracelab: report it with `tracelab doctor`")
 
 
 def _parse(parser: Parser, job: _Job, store: Store, options: Options, on_progress: Callable[[int], None] | None) -> StoredSource:
@@ -133,20 +134,21 @@ def _in_process(jobs: Sequence[_Job], store: Store, options: Options, meter: _Me
         name = job.candidate.name
         try:
             out[name] = _parse(parsers()[job.parser], job, store, options, lambda n, name=name: meter.partial(name, n))  # type: ignore[misc]
-        except Exception as e:  # the boundary of one file: whatever its parser does, the others are read
+        except Exception as e:  # noqa: BLE001  # the boundary of one file: whatever its parser does, the others are read
             out[name] = _failure(e)
         meter.finished(job.candidate)
     return out
 
 
-def _in_pool(jobs: Sequence[_Job], store: Store, store_root: Path, options: Options, workers: int, meter: _Meter) -> dict[str, StoredSource | Notice]:
+def _in_pool(jobs: Sequence[_Job], store_root: Path, options: Options, workers: int, meter: _Meter) -> dict[str, StoredSource | Notice]:
     context = multiprocessing.get_context("spawn")
     queue: SimpleQueue[tuple[str, int]] = context.SimpleQueue()
     out: dict[str, StoredSource | Notice] = {}
     broken: list[_Job] = []
     with ProcessPoolExecutor(workers, context, _start_worker, (queue,)) as pool:
         # the largest first, so that no single file is left running alone at the end
-        waiting: dict[Future[StoredSource], _Job] = {pool.submit(_work, j, store_root, options): j for j in sorted(jobs, key=lambda j: -j.candidate.size_bytes)}
+        order = sorted(jobs, key=lambda j: -j.candidate.size_bytes)
+        waiting: dict[Future[StoredSource], _Job] = {pool.submit(_work, j, store_root, options): j for j in order}
         while waiting:
             done, _ = wait(waiting, timeout=0.1, return_when="FIRST_COMPLETED")
             while not queue.empty():
@@ -158,7 +160,7 @@ def _in_pool(jobs: Sequence[_Job], store: Store, store_root: Path, options: Opti
                 except BrokenProcessPool:
                     broken.append(job)
                     continue
-                except Exception as e:  # the boundary of one file
+                except Exception as e:  # noqa: BLE001  # the boundary of one file
                     out[job.candidate.name] = _failure(e)
                 meter.finished(job.candidate)
     for job in broken:
@@ -166,7 +168,7 @@ def _in_pool(jobs: Sequence[_Job], store: Store, store_root: Path, options: Opti
         try:
             with ProcessPoolExecutor(1, context, _start_worker, (queue,)) as pool:
                 out[job.candidate.name] = pool.submit(_work, job, store_root, options).result()
-        except Exception as e:  # the boundary of one file
+        except Exception as e:  # noqa: BLE001  # the boundary of one file
             out[job.candidate.name] = _failure(e)
         meter.finished(job.candidate)
     return out
@@ -190,7 +192,8 @@ def ingest(
     try:
         store.root.mkdir(parents=True, exist_ok=True)
     except OSError as e:
-        raise TracelabError(f"the cache folder {store.root} cannot be written: {e.strerror}", hint="set TRACELAB_CACHE_DIR or --cache-dir to a folder that can") from e
+        hint = "set TRACELAB_CACHE_DIR or --cache-dir to a folder that can"
+        raise TracelabError(f"the cache folder {store.root} cannot be written: {e.strerror}", hint=hint) from e
     claimed = [c for c in candidates if c.parser is not None]
     meter = _Meter(on_progress, claimed)
     workers = max(1, jobs or usable_cores())
@@ -214,7 +217,7 @@ def ingest(
     if workers == 1 or len(new) == 1 or work < _POOL_PAYS_BYTES:
         parsed = _in_process(new, store, options, meter)
     else:
-        parsed = _in_pool(new, store, store_root, options, min(workers, len(new)), meter)
+        parsed = _in_pool(new, store_root, options, min(workers, len(new)), meter)
     for entry, job in todo.items():
         for c in same[entry]:
             results[c.name] = parsed[job.candidate.name]

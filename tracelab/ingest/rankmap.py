@@ -178,7 +178,8 @@ def map_ranks(processes: Sequence[Process], manifest: Manifest, chosen: int = 0)
     missing = _missing([a.rank for a in placed if a.role == "analysed"], world)
     if missing:
         text = f"{len(missing)} of {world or max(missing) + 1} ranks left no file: {_listed([str(r) for r in missing])}"
-        notices.append(FileNotice("", Notice("missing-ranks", "warning", text, "collect their traces: a rank that is not seen can be neither blamed nor cleared", count=len(missing))))
+        hint = "collect their traces: a rank that is not seen can be neither blamed nor cleared"
+        notices.append(FileNotice("", Notice("missing-ranks", "warning", text, hint, count=len(missing))))
     placed.sort(key=lambda a: (a.process.source, a.process.part.part))
     return RankMap(tuple(placed), world, missing, tuple(notices))
 

@@ -86,8 +86,5 @@ def notices_frame(notices: Sequence[FileNotice]) -> pl.DataFrame:
     """The table `notices`, in the order given."""
     import polars as pl
 
-    rows = [
-        {"path": n.path, "code": n.notice.code, "severity": n.notice.severity, "offset_bytes": n.notice.offset, "count": n.notice.count, "text": n.notice.text, "hint": n.notice.hint}
-        for n in notices
-    ]
+    rows = [(n.path, n.notice.code, n.notice.severity, n.notice.offset, n.notice.count, n.notice.text, n.notice.hint) for n in notices]
     return NOTICES.conform(pl.DataFrame(rows, schema=NOTICES.polars, orient="row"))

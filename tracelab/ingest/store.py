@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 
@@ -115,7 +115,7 @@ class EntryWriter:
         self._rows: dict[str, int] = {}
         self._notices: dict[str, Notice] = {}
 
-    def __enter__(self) -> EntryWriter:
+    def __enter__(self) -> Self:
         target = self._store.folder(self._entry)
         target.parent.mkdir(parents=True, exist_ok=True)
         self._folder = Path(tempfile.mkdtemp(prefix=".tmp-", dir=target.parent))

@@ -6,6 +6,7 @@ from tracelab.tables.schema import Column, TableSpec
 
 __all__ = ["ARRIVALS", "CLOCKS", "COLLECTIVES", "GROUPS", "MATCHES", "STEPS"]
 
+_OPERATIONS = "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce, gather, scatter, send, recv, send_recv, barrier or unknown"
 _RANK = Column("rank", "int32", "global rank; negative where no source states one", nullable=False, key=True)
 
 STEPS = TableSpec(
@@ -42,7 +43,7 @@ COLLECTIVES = TableSpec(
         Column("source_id", "int32", "file that the row comes from", nullable=False),
         Column("rank", "int32", "global rank; negative where no source states one", nullable=False),
         Column("group_id", "int32", "group of ranks that takes part; null where unknown"),
-        Column("operation", "dict", "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce, gather, scatter, send, recv, send_recv, barrier or unknown", nullable=False),
+        Column("operation", "dict", _OPERATIONS, nullable=False),
         Column("operation_origin", "string", "metadata, or name where only the kernel's name tells", nullable=False),
         Column("library", "dict", "what moved the data: nccl, rccl, gloo, deepep, nvshmem, custom, symmetric-memory, peer-copy …", nullable=False),
         Column("name", "dict", "name of the kernel, copy or annotation", nullable=False),

@@ -20,7 +20,7 @@ from tracelab_parsers.torch_profiler.times import ABSOLUTE_NS, MAX_TS_NS, Ints
 __all__ = ["Clock", "find_base"]
 
 KEY = "baseTimeNanoseconds"
-_FIND = re.compile(rb'(?<!\\)"baseTimeNanoseconds"\s*:\s*(-?\d{1,19})\b')
+_STATED = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(-?\d{1,19})\b')
 _MARK = b'"baseTimeNanoseconds"'
 _PIECE = 1 << 20
 _OVERLAP = 256
@@ -35,8 +35,13 @@ def _number(raw: bytes | None) -> int | None:
 
 
 def _last_base(text: bytes) -> int | None:
-    found = _FIND.findall(text) if _MARK in text else []
-    return _number(found[-1]) if found else None
+    at = text.rfind(_MARK)
+    while at >= 0:
+        m = _STATED.match(text, at)
+        if m is not None and text[at - 1 : at] != b"\\":
+            return _number(m.group(1))
+        at = text.rfind(_MARK, 0, at)
+    return None
 
 
 def find_base(path: Path) -> int | None:

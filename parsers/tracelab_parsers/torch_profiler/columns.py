@@ -101,8 +101,8 @@ def gpu_batch(rows: Rows) -> pa.RecordBatch:
         "copy_kind": _copy_kinds(rows, codes == GPU_KINDS.index("memcpy")),
         "src_device": integers([a.from_device if a.from_device is not None else a.in_device for a in details], pa.int32()),
         "dst_device": integers([a.to_device if a.to_device is not None else a.out_device for a in details], pa.int32()),
-        "blocks": integers([_product(a.grid, 64) for a in details], pa.int64()),
-        "threads_per_block": integers([_product(a.block, 32) for a in details], pa.int32()),
+        "blocks": _products([a.grid for a in details], pa.int64()),
+        "threads_per_block": _products([a.block for a in details], pa.int32()),
         "graph_id": integers([a.graph_id or None for a in details], pa.int64()),
         "graph_node_id": integers([a.graph_node_id or None for a in details], pa.int64()),
     }
@@ -124,15 +124,19 @@ def _stream(e: Event, a: Details) -> Any:
     return e.tid
 
 
-def _product(sizes: object, bits: int) -> int | None:
-    """The product of a list of sizes; text (`[8, 1, 1]`) is read too."""
-    if type(sizes) is list and len(sizes) == 3 and type(sizes[0]) is type(sizes[1]) is type(sizes[2]) is int:
-        product = sizes[0] * sizes[1] * sizes[2]
-        return product if 0 <= product < 1 << bits - 1 else None
+def _products(sizes: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """The product of each list of sizes."""
+    try:
+        return integers([math.prod(s) if s else None for s in sizes], kind)
+    except TypeError:
+        return integers([_product(s) for s in sizes], kind)
+
+
+def _product(sizes: object) -> int | None:
+    """The product of a list of sizes, or of its text (`[8, 1, 1]`)."""
     if isinstance(sizes, str):
-        numbers = re.findall(r"\d{1,10}", sizes)[:3]
-        return _product([int(n) for n in numbers], bits) if len(numbers) == 3 else None
-    return None
+        sizes = [int(n) for n in re.findall(r"\d{1,10}", sizes)[:3]]
+    return math.prod(sizes) if isinstance(sizes, list) and sizes and all(type(n) is int for n in sizes) else None
 
 
 def _direction(text: str) -> str | None:

@@ -64,14 +64,10 @@ class Reading:
 
     def _opened(self, document: JsonDocument[Event], chunk: Chunk[Event]) -> EventChunk:
         """The chunk, decoded again with its times as text where floats cannot hold them; so is what follows."""
-        if document.decoder is EVENTS and needs_text([e.ts for e in chunk.elements if type(e) is Event and e.ts is not None]):
+        if document.decoder is EVENTS and not chunk.singly and needs_text([e.ts for e in chunk.elements if e.ts is not None]):
             document.decoder = EXACT_EVENTS
-            try:
-                return EventChunk(EXACT_EVENTS.decode(chunk.text), chunk.text, chunk.offset, True)
-            except ValueError:  # one by one decoded elements are exact already
-                pass
-        mixed = document.decoder is EXACT_EVENTS or any(type(e) is not Event for e in chunk.elements[:1])
-        return EventChunk(chunk.elements, chunk.text, chunk.offset, mixed)
+            return EventChunk(EXACT_EVENTS.decode(chunk.text), chunk.text, chunk.offset, exact=True)
+        return EventChunk(chunk.elements, chunk.text, chunk.offset, exact=chunk.singly or document.decoder is EXACT_EVENTS)
 
     def _trailing(self, text: bytes) -> None:
         if b'"ph"' in text or b'"traceEvents"' in text:

@@ -92,9 +92,7 @@ class RowWriter:
 
     def add(self, chunk: EventChunk) -> None:
         """Emits the rows of a chunk."""
-        places: defaultdict[Kind, list[int]] = defaultdict(list)
-        for i, e in enumerate(chunk.events):
-            places[e.ph, e.cat].append(i)
+        places = _places(chunk.events)
         tables: defaultdict[str, list[tuple[Kind, Role]]] = defaultdict(list)
         for kind, at in places.items():
             self.counts.add(kind, len(at), 0)
@@ -188,3 +186,18 @@ class RowWriter:
         batch = counter_batch([chunk.events[i] for i in at], [counters_of(t) for t in chunk.texts(at)], ts)
         if batch.num_rows:
             self._emit.batch(GPU_COUNTERS, batch)
+
+
+class _Codes(dict[Kind, int]):
+    """Numbers kinds in the order in which they are first asked for."""
+
+    def __missing__(self, kind: Kind) -> int:
+        self[kind] = len(self)
+        return self[kind]
+
+
+def _places(events: Sequence[Event]) -> dict[Kind, list[int]]:
+    """The positions of the events of each kind."""
+    numbers = _Codes()
+    codes = np.array([numbers[e.ph, e.cat] for e in events], np.int64)
+    return {kind: np.flatnonzero(codes == number).tolist() for kind, number in numbers.items()}

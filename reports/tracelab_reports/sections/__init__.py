@@ -12,7 +12,7 @@ from tracelab.results import Section
 from tracelab_reports.figures import SectionBody
 from tracelab_reports.sections import breakdown, collectives, overlap, steps, waits
 
-__all__ = ["SECTIONS", "SectionView", "body_of"]
+__all__ = ["SECTIONS", "SectionView", "body_of", "in_order"]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from tracelab.results import Section
 from tracelab.units import format_duration
-from tracelab_reports.figures import Bars, Heatmap, Series, color_of, columns, numbers, scale, scaled
+from tracelab_reports.figures import Bars, Heatmap, Series, color_of, columns, numbers, scale, scaled, whole
 from tracelab_reports.words import rank_label
 
 __all__ = ["MAX_BARS", "rank_bars", "rank_step_heatmap"]
@@ -29,7 +29,7 @@ def rank_bars(
         return None
     ranks: list[Any] = found[0]
     values = {column: numbers(v) for (column, _), v in zip(parts, found[1:], strict=True)}
-    rows = [i for i, rank in enumerate(ranks) if isinstance(rank, int)]
+    rows = [i for i, rank in enumerate(ranks) if whole(rank)]
     sign = 1 if least else -1
     ranked = sorted(rows, key=lambda i: (sign * (values[by][i] or 0.0), ranks[i]))
     if not ranked:
@@ -63,7 +63,7 @@ def rank_step_heatmap(
     found = columns(section, table, "rank", "step", column)
     if found is None:
         return None
-    cells = [(s, r, v) for r, s, v in zip(found[0], found[1], numbers(found[2]), strict=True) if isinstance(r, int) and isinstance(s, int)]
+    cells = [(s, r, v) for r, s, v in zip(found[0], found[1], numbers(found[2]), strict=True) if whole(r) and whole(s)]
     known = [(v, r, s) for s, r, v in cells if v is not None]
     if not known or len({r for _, r, _ in cells}) < 2 or len({s for s, _, _ in cells}) < 2:
         return None

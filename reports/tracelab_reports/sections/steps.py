@@ -6,7 +6,7 @@ from statistics import median
 
 from tracelab.results import Section
 from tracelab.units import format_duration
-from tracelab_reports.figures import Figure, Line, SectionBody, columns, numbers, scale, scaled
+from tracelab_reports.figures import Figure, Line, SectionBody, columns, numbers, scale, scaled, whole
 
 __all__ = ["build"]
 
@@ -16,7 +16,7 @@ def build(section: Section) -> SectionBody:
     found = columns(section, "step_times", "step", "length_ns")
     if found is None:
         return SectionBody()
-    points = [(int(s), y) for s, y in zip(numbers(found[0]), numbers(found[1]), strict=True) if s is not None]
+    points = [(int(s), y) for s, y in zip(found[0], numbers(found[1]), strict=True) if whole(s)]
     known = [y for _, y in points if y is not None]
     if len(known) < 2:
         return SectionBody()

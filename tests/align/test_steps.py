@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import polars as pl
+
+from tests.builders.frames import Parsed, gpu, host, parsed, step
+from tracelab.align.steps import rank_steps, step_of
+
+
+def _steps(tables: Parsed) -> list[tuple[int, int, int, int, str]]:
+    return rank_steps(tables["gpu_spans"], tables["host_spans"]).rows()  # type: ignore[return-value]
+
+
+def test_a_step_ends_where_the_next_one_starts_and_the_last_with_its_gpu_work() -> None:
+    tables = parsed(
+        host_spans=[
+            step(0, 7, 1000, 90),
+            step(0, 8, 1100, 100),
+            host(0, 1110, 5, "cudaLaunchKernel", "runtime", correlation=1),
+            host(0, 1205, 5, "cudaLaunchKernel", "runtime", correlation=2),
+        ],
+        gpu_spans=[gpu(0, 1190, 60, correlation=1), gpu(0, 1300, 60, correlation=2)],
+    )
+    # The second kernel was launched after the annotation: it belongs to no step.
+    assert _steps(tables) == [(0, 7, 1000, 1100, "annotation"), (0, 8, 1100, 1250, "annotation")]
+
+
+def test_windows_far_apart_do_not_touch() -> None:
+    tables = parsed(host_spans=[step(0, 1, 0, 100), step(0, 2, 100, 100), step(0, 50, 5000, 100), step(0, 51, 5100, 100)])
+    assert [(s, a, b) for _, s, a, b, _ in _steps(tables)] == [(1, 0, 100), (2, 100, 200), (50, 5000, 5100), (51, 5100, 5200)]
+
+
+def test_only_host_annotations_mark_steps() -> None:
+    other = [host(0, 100, 50, "ProfilerStep#3", "cpu_op"), host(0, 10, 400, "ProfilerStep#9x", "annotation")]
+    assert _steps(parsed(gpu_spans=[gpu(0, 20, 30, "ProfilerStep#1", "annotation"), gpu(0, 40, 60)], host_spans=other)) == [(0, 0, 40, 100, "window")]
+
+
+def test_without_gpu_work_the_host_work_is_the_window() -> None:
+    assert _steps(parsed(host_spans=[host(3, 10, 5), host(3, 40, 10), host(3, 0, 500, "cudaMalloc", "runtime")])) == [(3, 0, 10, 50, "window")]
+
+
+def test_a_step_number_that_returns_keeps_its_first_place() -> None:
+    assert [(s, a) for _, s, a, _, _ in _steps(parsed(host_spans=[step(0, 1, 0, 10), step(0, 1, 90_000, 10)]))] == [(1, 0)]
+
+
+def test_nothing_gives_nothing() -> None:
+    assert _steps(parsed()) == []
+
+
+def test_moments_find_their_step_and_order_is_kept() -> None:
+    steps = rank_steps(parsed()["gpu_spans"], parsed(host_spans=[step(0, 1, 0, 10), step(0, 2, 10, 10), step(1, 1, 100, 10)])["host_spans"])
+    rows = pl.DataFrame({"rank": [1, 0, 0, 0, 1], "t": [105, 25, 12, 0, 99]}, schema={"rank": pl.Int32, "t": pl.Int64})
+    assert step_of(rows, steps, "t")["step"].to_list() == [1, None, 2, 1, None]
