@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, runtime_checkable
 
 import msgspec
 
@@ -18,11 +18,27 @@ from tracelab.errors import PluginError, UnknownNameError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from rich.console import Console
 
     from tracelab.results import RunResult
     from tracelab.tables import TableSpec
 
-__all__ = ["Emitter", "EventCount", "Match", "Notice", "Parser", "Part", "Reporter", "Severity", "SourceFile", "SourceInfo", "parsers", "reporter", "reporters"]
+__all__ = [
+    "Emitter",
+    "EventCount",
+    "Match",
+    "Notice",
+    "Parser",
+    "Part",
+    "Reporter",
+    "Severity",
+    "SourceFile",
+    "SourceInfo",
+    "TerminalReporter",
+    "parsers",
+    "reporter",
+    "reporters",
+]
 
 Severity = Literal["error", "warning", "info"]
 
@@ -149,7 +165,12 @@ class Reporter(Protocol):
         """The whole text of the report."""
 
 
-P = TypeVar("P")
+@runtime_checkable
+class TerminalReporter(Protocol):
+    """A reporter that can also print on a terminal."""
+
+    def show(self, result: RunResult, console: Console) -> None:
+        """Prints the result."""
 
 
 def _load(group: str) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def _job(
     spans: list[Row] = []
 
     def local(h: int, t: int, n: int) -> int:
-        moved = jump[2] if jump and h == jump[0] and n >= jump[1] else 0
+        moved = jump[2] if jump is not None and (h, n) >= (jump[0], jump[1]) and h == jump[0] else 0
         return t + offsets[h] + round((ppm[h] if ppm else 0.0) * 1e-6 * (t - T0)) + moved
 
     for n in range(count):

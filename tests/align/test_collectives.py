@@ -68,20 +68,42 @@ def test_the_launch_and_not_the_gpu_decides_which_step_it_belongs_to() -> None:
 
 
 def test_gloo_counts_once_and_only_without_gpu_communication() -> None:
-    spans = [host(0, 10, 5, "gloo:all_reduce", "annotation", tid=50), host(0, 8, 2, "c10d::allreduce_"), host(0, 30, 5, "gloo:all_gather", "annotation", tid=51)]
+    spans = [
+        host(0, 10, 5, "gloo:all_reduce", "annotation", tid=50),
+        host(0, 8, 2, "c10d::allreduce_"),
+        host(0, 30, 5, "gloo:all_gather", "annotation", tid=51),
+    ]
     rows = _rows(parsed(host_spans=spans))
     assert rows.select("operation", "library", "channel").rows() == [("all_reduce", "gloo", 0), ("all_gather", "gloo", 0)]
     assert _rows(parsed(host_spans=spans, gpu_spans=[gpu(0, 100, 10, NCCL)]))["library"].to_list() == ["nccl"]
 
 
-@pytest.mark.parametrize(("dtype", "size"), [("Float", 4), ("BFloat16", 2), ("Float8_e4m3fn", 1), ("Long", 8), ("ComplexFloat", 8), ("c10::Half", 2), ("Byte", 1), ("Bool", 1), ("Int4", None)])
+@pytest.mark.parametrize(
+    ("dtype", "size"),
+    [("Float", 4), ("BFloat16", 2), ("Float8_e4m3fn", 1), ("Long", 8), ("ComplexFloat", 8), ("c10::Half", 2), ("Byte", 1), ("Bool", 1), ("Int4", None)],
+)
 def test_sizes_follow_the_element_type(dtype: str, size: int | None) -> None:
-    tables = parsed(gpu_spans=[gpu(0, 1, 1, NCCL, correlation=1)], comm_records=[record(0, 1, 1, "allreduce", [0, 1], correlation=1, dtype=dtype, in_elements=10)])
+    tables = parsed(
+        gpu_spans=[gpu(0, 1, 1, NCCL, correlation=1)], comm_records=[record(0, 1, 1, "allreduce", [0, 1], correlation=1, dtype=dtype, in_elements=10)]
+    )
     assert _rows(tables)["in_bytes"].to_list() == [None if size is None else 10 * size]
 
 
 def test_every_size_is_that_of_torch() -> None:
-    torch_names = {"uint8": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8, "float16": 2, "float32": 4, "float64": 8, "complex64": 8, "complex128": 16, "bool": 1, "bfloat16": 2}
+    torch_names = {
+        "uint8": 1,
+        "int8": 1,
+        "int16": 2,
+        "int32": 4,
+        "int64": 8,
+        "float16": 2,
+        "float32": 4,
+        "float64": 8,
+        "complex64": 8,
+        "complex128": 16,
+        "bool": 1,
+        "bfloat16": 2,
+    }
     assert {k: DTYPE_BYTES[k] for k in torch_names} == torch_names
 
 

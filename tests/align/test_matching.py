@@ -23,7 +23,9 @@ class _Trace:
         self.host: list[Row] = []
         self.records: list[Row] = []
 
-    def collective(self, rank: int, start: int, end: int, launch: int, operation: str = "allreduce", ranks: list[int] | None = None, name: str = ALL, **more: Any) -> None:
+    def collective(
+        self, rank: int, start: int, end: int, launch: int, operation: str = "allreduce", ranks: list[int] | None = None, name: str = ALL, **more: Any
+    ) -> None:
         c = len(self.gpu) + 1
         self.gpu.append(gpu(rank, start, end - start, name, correlation=c, stream=20))
         self.host.append(host(rank, launch, 1, "cudaLaunchKernel", "runtime", correlation=c))
@@ -73,7 +75,12 @@ def test_the_last_by_less_than_the_clocks_can_tell_is_not_certain() -> None:
 
 @pytest.mark.parametrize(
     ("operation", "elements", "size", "factor"),
-    [("_allgather_base", (250, 1000), 4000, 3 / 4), ("_reduce_scatter_base", (1000, 250), 4000, 3 / 4), ("all_to_all", (1000, 1000), 4000, 3 / 4), ("broadcast", (1000, 1000), 4000, 1.0)],
+    [
+        ("_allgather_base", (250, 1000), 4000, 3 / 4),
+        ("_reduce_scatter_base", (1000, 250), 4000, 3 / 4),
+        ("all_to_all", (1000, 1000), 4000, 3 / 4),
+        ("broadcast", (1000, 1000), 4000, 1.0),
+    ],
 )
 def test_sizes_and_bus_factors_are_those_of_nccl_tests(operation: str, elements: tuple[int, int], size: int, factor: float) -> None:
     t = _Trace()
@@ -207,7 +214,9 @@ def test_empty_and_partial_tables_give_empty_results() -> None:
         aligned = align(tables, {0: "h", -1: "h"})
         assert aligned.derived["matches"].height == aligned.derived["arrivals"].height == aligned.derived["collectives"].height == 0
     aligned = align({}, {})
-    assert {name: frame.height for name, frame in aligned.derived.items()} == dict.fromkeys(("steps", "groups", "collectives", "matches", "arrivals", "clocks"), 0)
+    assert {name: frame.height for name, frame in aligned.derived.items()} == dict.fromkeys(
+        ("steps", "groups", "collectives", "matches", "arrivals", "clocks"), 0
+    )
 
 
 def test_ranks_that_nobody_states_are_not_matched() -> None:

@@ -24,7 +24,7 @@ def dlrm(test_data: Data) -> tuple[dict[str, pl.LazyFrame], dict[int, str]]:
 
 def _facts(aligned: Aligned) -> list[tuple[int, int, int]]:
     matches = aligned.derived["matches"].sort("end_ns")
-    return matches.select("last_rank", pl.col("last_start_ns") - pl.col("first_start_ns"), "end_spread_ns").rows()  # type: ignore[return-value]
+    return matches.select("last_rank", pl.col("last_start_ns") - pl.col("first_start_ns"), "end_spread_ns").rows()
 
 
 def test_eight_ranks_of_one_host(dlrm: tuple[dict[str, pl.LazyFrame], dict[int, str]]) -> None:

@@ -7,7 +7,7 @@ from tracelab.align.steps import rank_steps, step_of
 
 
 def _steps(tables: Parsed) -> list[tuple[int, int, int, int, str]]:
-    return rank_steps(tables["gpu_spans"], tables["host_spans"]).rows()  # type: ignore[return-value]
+    return rank_steps(tables["gpu_spans"], tables["host_spans"]).rows()
 
 
 def test_a_step_ends_where_the_next_one_starts_and_the_last_with_its_gpu_work() -> None:

@@ -27,7 +27,9 @@ def _kernel(rows: dict[str, list[Row]], rank: int, start: int, end: int, name: s
     return c
 
 
-def _reduce(rows: dict[str, list[Row]], rank: int, start: int, end: int, operation: str = "allreduce", members: tuple[int, ...] = (0, 1, 2, 3), name: str = REDUCE) -> None:
+def _reduce(
+    rows: dict[str, list[Row]], rank: int, start: int, end: int, operation: str = "allreduce", members: tuple[int, ...] = (0, 1, 2, 3), name: str = REDUCE
+) -> None:
     c = _kernel(rows, rank, start, end, name, stream=20)
     rows["comm_records"].append(record(rank, start, end - start, operation, list(members), correlation=c, in_elements=1000))
 

@@ -70,7 +70,10 @@ def test_step_times(results: dict[str, Outcome]) -> None:
 
 
 def test_every_moment_is_counted_once(results: dict[str, Outcome]) -> None:
-    rows = {(r["rank"], r["step"]): [r[f"{k}_ns"] // US for k in ("compute", "memcpy", "exposed_transfer", "exposed_wait", "idle", "dataloader")] for r in _rows(results, "breakdown", "rank_step_times")}
+    rows = {
+        (r["rank"], r["step"]): [r[f"{k}_ns"] // US for k in ("compute", "memcpy", "exposed_transfer", "exposed_wait", "idle", "dataloader")]
+        for r in _rows(results, "breakdown", "rank_step_times")
+    }
     # All-reduce 1: rank 0 waits 40-60, of which compute hides 40-50; transfer 60-70.
     assert rows[0, 1] == [40, 10, 10, 10, 30, 0]
     assert rows[1, 1] == [55, 10, 10, 0, 25, 0]
@@ -81,7 +84,13 @@ def test_every_moment_is_counted_once(results: dict[str, Outcome]) -> None:
 
 def test_totals_per_rank_and_their_attribution(results: dict[str, Outcome]) -> None:
     totals = {r["rank"]: r for r in _rows(results, "breakdown", "rank_times")}
-    assert (totals[0]["wall_ns"], totals[0]["steps"], totals[0]["host"], totals[0]["compute_ns"], totals[0]["exposed_wait_ns"]) == (200 * US, 2, "a", 70 * US, 40 * US)
+    assert (totals[0]["wall_ns"], totals[0]["steps"], totals[0]["host"], totals[0]["compute_ns"], totals[0]["exposed_wait_ns"]) == (
+        200 * US,
+        2,
+        "a",
+        70 * US,
+        40 * US,
+    )
     result = results["breakdown"].result
     assert result is not None
     a = result.attribution
@@ -95,7 +104,10 @@ def test_totals_per_rank_and_their_attribution(results: dict[str, Outcome]) -> N
 
 
 def test_overlap(results: dict[str, Outcome]) -> None:
-    ranks = {r["rank"]: [r[f"{k}_ns"] // US for k in ("kernel_time", "busy", "idle", "compute", "communication", "hidden", "exposed")] for r in _rows(results, "overlap", "overlap_by_rank")}
+    ranks = {
+        r["rank"]: [r[f"{k}_ns"] // US for k in ("kernel_time", "busy", "idle", "compute", "communication", "hidden", "exposed")]
+        for r in _rows(results, "overlap", "overlap_by_rank")
+    }
     assert ranks == {0: [180, 150, 30, 70, 80, 10, 70], 1: [200, 165, 35, 125, 30, 0, 30]}
     group = _rows(results, "overlap", "overlap_by_group")
     assert [(g["group"], g["operation"], g["count"], g["communication_ns"], g["hidden_ns"]) for g in group] == [("dp", "all_reduce", 4, 110 * US, 10 * US)]
@@ -112,9 +124,17 @@ def test_collectives(results: dict[str, Outcome]) -> None:
 
 
 def test_waits(results: dict[str, Outcome]) -> None:
-    by_rank = {r["rank"]: (r["operations"], r["last_count"], r["last_certain_count"], r["last_share"], r["wait_ns"], r["late_ns"]) for r in _rows(results, "waits", "arrivals_by_rank")}
+    by_rank = {
+        r["rank"]: (r["operations"], r["last_count"], r["last_certain_count"], r["last_share"], r["wait_ns"], r["late_ns"])
+        for r in _rows(results, "waits", "arrivals_by_rank")
+    }
     assert by_rank == {0: (2, 0, 0, 0.0, 50 * US, 0), 1: (2, 2, 2, 1.0, 0, 50 * US)}
-    assert [(r["rank"], r["step"], r["wait_ns"]) for r in _rows(results, "waits", "rank_step_waits")] == [(0, 1, 20 * US), (0, 2, 30 * US), (1, 1, 0), (1, 2, 0)]
+    assert [(r["rank"], r["step"], r["wait_ns"]) for r in _rows(results, "waits", "rank_step_waits")] == [
+        (0, 1, 20 * US),
+        (0, 2, 30 * US),
+        (1, 1, 0),
+        (1, 2, 0),
+    ]
 
 
 def test_all_ran(results: dict[str, Outcome]) -> None:
@@ -130,7 +150,12 @@ def test_answers_have_the_numbers(results: dict[str, Outcome]) -> None:
 
 
 def test_what_is_not_there_is_not_applicable_and_nothing_breaks() -> None:
-    for tables in (parsed(), parsed(gpu_spans=[gpu(0, 0, 5)]), parsed(host_spans=[host(0, 0, 5)]), parsed(gpu_spans=[gpu(-1, 0, 5, REDUCE), gpu(-2, 3, 5, REDUCE)])):
+    for tables in (
+        parsed(),
+        parsed(gpu_spans=[gpu(0, 0, 5)]),
+        parsed(host_spans=[host(0, 0, 5)]),
+        parsed(gpu_spans=[gpu(-1, 0, 5, REDUCE), gpu(-2, 3, 5, REDUCE)]),
+    ):
         found = outcomes(tables, {0: "a", -1: "b", -2: "b"})
         assert {o.status.status for o in found.values()} <= {"ok", "not_applicable", "degraded"}
         assert findings(found) == []

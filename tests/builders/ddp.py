@@ -81,7 +81,15 @@ class Job:
                     self._host(r, begin[r] + self.loader(r, k) + 900 * US, 6 * US, "cudaLaunchKernel", "runtime", correlation=correlation)
                     self._gpu(r, start, end - start, name, stream=20, correlation=correlation)
                     if self.metadata:
-                        row = record(r, start + self.offsets.get(r // self.per_host, 0), end - start, "allreduce", list(range(self.ranks)), correlation=correlation, in_elements=elements)
+                        row = record(
+                            r,
+                            start + self.offsets.get(r // self.per_host, 0),
+                            end - start,
+                            "allreduce",
+                            list(range(self.ranks)),
+                            correlation=correlation,
+                            in_elements=elements,
+                        )
                         self.rows["comm_records"].append(row)
                 self._gpu(r, ends[1], 500 * US, "adam")
                 over = ends[1] + 510 * US

@@ -116,7 +116,7 @@ _SAYS = {
 }
 _ON_HOST = "{where}: its host is outside communication {much} per step longer than the peers', which wait for it"
 _NEXT = {
-    "compute_straggler": "check clocks, temperature, power cap and throttle reasons of these GPUs (nvidia-smi -q -d CLOCK,PERFORMANCE), then drain and test them",
+    "compute_straggler": "check clocks, temperature, power cap and throttle reasons of these GPUs (nvidia-smi -q -d CLOCK,PERFORMANCE); drain and test them",
     "input_stall": "check this rank's data loader: workers, storage path, CPU pinning, and whether its host is short of CPU or memory",
     "host_stall": "look at this rank's host: garbage collection, other processes, CPU frequency, and synchronising calls before the gap",
     "memory_copy": "check pinned memory, PCIe link width and NUMA binding of these GPUs",

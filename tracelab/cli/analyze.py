@@ -74,8 +74,8 @@ def reporter_for(target: Path) -> Reporter:
 def _print(result: RunResult, written: list[Path], *, alone: bool, quiet: bool) -> None:
     import sys
 
-    from tracelab.cli.console import stderr
-    from tracelab.cli.findings import print_findings
+    from tracelab.cli.console import stderr, stdout
+    from tracelab.plugins import TerminalReporter, reporter
 
     if alone:
         sys.stdout.buffer.write(result.to_json())
@@ -83,7 +83,12 @@ def _print(result: RunResult, written: list[Path], *, alone: bool, quiet: bool) 
             for path in written:
                 stderr().print(f"wrote {path}")
         return
-    print_findings(result)
+    shown = reporter("text")
+    if isinstance(shown, TerminalReporter):
+        shown.show(result, stdout())
+    for a in result.analyses:
+        if a.status == "error":
+            say(f"the analysis {a.id!r} failed: {a.reason}")
     for path in written:
         say(f"wrote {path}")
 

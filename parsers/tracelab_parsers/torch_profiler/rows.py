@@ -200,4 +200,6 @@ def _places(events: Sequence[Event]) -> dict[Kind, list[int]]:
     """The positions of the events of each kind."""
     numbers = _Codes()
     codes = np.array([numbers[e.ph, e.cat] for e in events], np.int64)
-    return {kind: np.flatnonzero(codes == number).tolist() for kind, number in numbers.items()}
+    order = np.argsort(codes, kind="stable")
+    ends = np.cumsum(np.bincount(codes, minlength=len(numbers)))
+    return {kind: at.tolist() for kind, at in zip(numbers, np.split(order, ends[:-1]), strict=True)} if numbers else {}
