@@ -15,6 +15,7 @@ import pytest
 import tracelab as tl
 from tests.builders.kineto_writer import GENERATIONS, Job, write_job
 from tracelab.errors import NoUsableInputError, UnknownNameError
+from tracelab.plugins import reporter
 from tracelab.results import RunResult, json_schema
 
 OFFSETS = [0, 3_400_000, -7_100_000, 900_000]
@@ -148,6 +149,16 @@ def test_steps_that_the_manifest_skips_do_not_count(tmp_path: Path) -> None:
     write_job(tmp_path, Job(world=2, hosts=1, steps=4, first_step=10))
     (tmp_path / "tracelab.toml").write_text("[steps]\nskip = [10, 13]\n")
     assert tl.open(tmp_path).analyze().run.steps == 2
+
+
+def test_a_stated_price_turns_lost_time_into_money(tmp_path: Path) -> None:
+    write_job(tmp_path / "d", Job(world=4, hosts=2, steps=6, slow={2: 1.6}))
+    (tmp_path / "d" / "tracelab.toml").write_text('[cost]\nper_gpu_hour = 90000\ncurrency = "EUR"\n')
+    result = tl.open(tmp_path / "d").analyze()
+    assert result.price is not None
+    hours = result.findings[0].lost_s * 4 / 3600
+    assert f"({hours * 90000:,.2f} EUR)" in reporter("html").render(result)
+    assert result.findings[0].lost_gpu_hours == pytest.approx(hours)
 
 
 def test_dlrm_last_arrivers_and_spreads(test_data: Callable[[str], Path]) -> None:

@@ -22,6 +22,7 @@ from tracelab.results import (
     Coverage,
     Finding,
     Input,
+    Price,
     RankInfo,
     ResultNotice,
     RunInfo,
@@ -50,6 +51,7 @@ class JobFacts:
     steps: pl.DataFrame
     clocks: pl.DataFrame
     tables: Mapping[str, pl.LazyFrame]
+    price: Price | None = None
 
 
 def list_inputs(facts: JobFacts) -> list[Input]:
@@ -154,6 +156,7 @@ def build_result(facts: JobFacts, outcomes: Sequence[Outcome]) -> RunResult:
         not_observable=list({n.question: n for n in unseen}.values()),
         clocks=clocks,
         analyses=[o.status for o in outcomes],
+        price=facts.price,
         sections=[s for o in outcomes if (s := o.section()) is not None],
         inputs=list_inputs(facts),
         notices=list_notices(facts),

@@ -12,7 +12,7 @@ from tracelab.ingest.rankmap import Assignment, RankMap
 from tracelab.observable import not_observable
 from tracelab.results import Clock, Input, NotObservable, ResultNotice, Tool
 
-__all__ = ["FoundJob", "FoundRank", "Inspection", "inspect_files", "inspect_job"]
+__all__ = ["FoundJob", "FoundRank", "Inspection", "inspect_job"]
 
 
 class FoundJob(msgspec.Struct, frozen=True):
@@ -89,30 +89,19 @@ def _ranks(ranks: RankMap) -> list[FoundRank]:
     return out
 
 
-def inspect_files(facts: JobFacts) -> Inspection:
-    """What can be said where no job can be analysed."""
+def inspect_job(facts: JobFacts) -> Inspection:
+    """What can be said before any analysis; without a job to analyse, the files and what they look like."""
+    clocks = list_clocks(facts.clocks)
+    unseen = not_observable(run_info(facts, []), clocks, facts.steps, facts.tables) if facts.rank_map.analysed else []
     return Inspection(
         tool=Tool("tracelab", __version__),
         name=facts.name,
         world_size=facts.rank_map.world_size,
         jobs=_jobs(facts.rank_map),
-        ranks=[],
-        missing_ranks=[],
-        clocks=[],
-        not_observable=[],
-        inputs=list_inputs(facts),
-        notices=list_notices(facts),
-    )
-
-
-def inspect_job(facts: JobFacts) -> Inspection:
-    """What can be said of a directory with a job in it."""
-    clocks = list_clocks(facts.clocks)
-    info = run_info(facts, [])
-    return msgspec.structs.replace(
-        inspect_files(facts),
         ranks=_ranks(facts.rank_map),
         missing_ranks=list(facts.rank_map.missing),
         clocks=clocks,
-        not_observable=not_observable(info, clocks, facts.steps, facts.tables),
+        not_observable=unseen,
+        inputs=list_inputs(facts),
+        notices=list_notices(facts),
     )

@@ -33,6 +33,7 @@ __all__ = [
     "Input",
     "Link",
     "NotObservable",
+    "Price",
     "RankInfo",
     "RankTimes",
     "ResultNotice",
@@ -172,6 +173,13 @@ class Evidence(msgspec.Struct, frozen=True):
     source_ts_ns: int | None
     ts_ns: Ns | None
     text: str
+
+
+class Price(msgspec.Struct, frozen=True):
+    """What a GPU-hour costs, as the user states it."""
+
+    per_gpu_hour: float
+    currency: str
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -315,6 +323,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     clocks: list[Clock]
     analyses: list[AnalysisStatus]
     tables: dict[str, str] = {}
+    price: Price | None = None
     sections: list[Section] = []
     inputs: list[Input] = []
     notices: list[ResultNotice] = []

@@ -28,8 +28,8 @@ from tracelab.ingest.pipeline import Ingested, OnProgress, Options, ingest
 from tracelab.ingest.rankmap import RankMap, map_ranks
 from tracelab.ingest.scan import notices_frame, scan_parsed, sources_frame
 from tracelab.ingest.store import default_store_path
-from tracelab.inspection import Inspection, inspect_files, inspect_job
-from tracelab.results import Evidence, RunResult
+from tracelab.inspection import Inspection, inspect_job
+from tracelab.results import Evidence, Price, RunResult
 from tracelab.tables import ALIGNED_TABLES, CLOCKS, PARSED_TABLES, RANKS, STEPS, TABLES
 
 if TYPE_CHECKING:
@@ -176,17 +176,19 @@ class Run:
 
     @cached_property
     def facts(self) -> JobFacts:
-        """What is known of the job before any analysis."""
-        return JobFacts(self.name, self.rank_map, self.candidates, self.ingested, self.notices, self.ranks, self.steps, self.aligned.clocks, self.tables)
+        """What is known of the job before any analysis; empty frames where no file could be used."""
+        frames = {"ranks": RANKS.empty(), "steps": STEPS.empty(), "clocks": CLOCKS.empty()}
+        tables: Mapping[str, pl.LazyFrame] = {}
+        if self.rank_map.analysed:
+            frames = {"ranks": self.ranks, "steps": self.steps, "clocks": self.aligned.clocks}
+            tables = self.tables
+        cost = self.manifest.cost
+        price = Price(cost.per_gpu_hour, cost.currency) if cost.per_gpu_hour is not None else None
+        return JobFacts(self.name, self.rank_map, self.candidates, self.ingested, self.notices, **frames, tables=tables, price=price)
 
     def inspect(self) -> Inspection:
         """What the directory holds, also where nothing of it can be analysed."""
-        if self.rank_map.analysed:
-            return inspect_job(self.facts)
-        empty = {spec.name: spec.empty() for spec in (RANKS, STEPS, CLOCKS)}
-        return inspect_files(
-            JobFacts(self.name, self.rank_map, self.candidates, self.ingested, self.notices, empty["ranks"], empty["steps"], empty["clocks"], {}),
-        )
+        return inspect_job(self.facts)
 
     def outcomes(self, params: Mapping[str, object] | None = None, *, raise_errors: bool = False) -> list[Outcome]:
         """Every analysis with its status and typed result."""

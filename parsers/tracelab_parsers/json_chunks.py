@@ -23,6 +23,7 @@ from tracelab_parsers.json_window import Window
 
 __all__ = ["Chunk", "Decoder", "ElementReader", "Limits", "Report", "Verdict", "probe"]
 
+Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 Report = Callable[[str, int], None]
@@ -37,6 +38,7 @@ _REPAIR_BYTES = 1 << 20
 _CAREFUL_BYTES = 64 << 10
 _FIRST_BYTES = 1 << 20
 _OVERLAP = 256
+_SCAN_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -310,21 +312,39 @@ _STEP[list(b"[{")] = 1
 _STEP[list(b"]}")] = -1
 
 
-def _commas(piece: bytes) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Positions of the commas between elements: at depth 0 and outside strings. `piece` starts at an element."""
-    a = np.frombuffer(piece, np.uint8)
+def _commas(piece: bytes) -> Ints:
+    """Positions of the commas between elements: at depth 0 and outside strings. `piece` starts at an element.
+
+    Works on 1 MiB at a time: hostile text is brackets all over.
+    """
+    found: list[Ints] = []
+    in_string, depth = 0, 0
+    for begin in range(0, len(piece), _SCAN_BYTES):
+        commas, in_string, depth = _block_commas(piece, begin, in_string, depth)
+        found.append(commas)
+        if depth < 0:
+            break
+    return np.concatenate(found) if found else np.zeros(0, np.int64)
+
+
+def _block_commas(piece: bytes, begin: int, in_string: int, depth: int) -> tuple[Ints, int, int]:
+    """As `_commas`, for the block at `begin`, which is entered inside a string (1) or not (0) and at `depth`; both at its end too."""
+    a = np.frombuffer(piece, np.uint8, min(_SCAN_BYTES, len(piece) - begin), begin)
     quotes = np.flatnonzero(a == ord('"'))
-    suspects = quotes[(quotes > 0) & (a[np.maximum(quotes - 1, 0)] == ord("\\"))]
-    escaped = [q for q in suspects.tolist() if _backslashes(piece, q) % 2]
+    before = np.frombuffer(piece, np.uint8)[np.maximum(quotes + begin - 1, 0)]
+    suspects = quotes[before == ord("\\")]
+    escaped = [q for q in suspects.tolist() if _backslashes(piece, q + begin) % 2]
     if escaped:
         quotes = np.setdiff1d(quotes, np.array(escaped, np.int64), assume_unique=True)
     marks = np.flatnonzero(_STRUCTURE[a])
-    marks = marks[(np.searchsorted(quotes, marks) & 1) == 0]
-    depth = np.cumsum(_STEP[a[marks]], dtype=np.int64)
-    closed = np.flatnonzero(depth < 0)
+    marks = marks[((np.searchsorted(quotes, marks) + in_string) & 1) == 0]
+    depths = depth + np.cumsum(_STEP[a[marks]], dtype=np.int64)
+    last = int(depths[-1]) if len(depths) else depth
+    closed = np.flatnonzero(depths < 0)
     if len(closed):
-        marks, depth = marks[: closed[0]], depth[: closed[0]]
-    return np.asarray(marks[(a[marks] == ord(",")) & (depth == 0)], np.int64)
+        marks, depths, last = marks[: closed[0]], depths[: closed[0]], -1
+    commas = marks[(a[marks] == ord(",")) & (depths == 0)]
+    return np.asarray(commas + begin, np.int64), (in_string + len(quotes)) & 1, last
 
 
 def _backslashes(piece: bytes, quote: int) -> int:

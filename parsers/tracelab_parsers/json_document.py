@@ -18,7 +18,7 @@ from tracelab_parsers.json_window import Readable, Window
 __all__ = ["JsonDocument"]
 
 T = TypeVar("T")
-_KEY = re.compile(rb'"((?:[^"\\\n]|\\.)*)"\s*:')
+_KEY = re.compile(rb'"([^"\\\n]*+(?:\\.[^"\\\n]*+)*+)"\s*:')
 _KEY_BYTES = 64 << 10
 _BOM = b"\xef\xbb\xbf"
 

@@ -19,8 +19,8 @@ __all__ = ["Repaired", "balanced_end", "next_starts", "repair"]
 MAX_DIGITS = 400
 SAFE_DIGITS = 18
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|["\[\]{}]', re.DOTALL)
-_BARE = re.compile(r'("(?:[^"\\]|\\.)*")|-?\b(?:nan|inf|infinity)\b', re.DOTALL | re.IGNORECASE)
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["\[\]{}]', re.DOTALL)
+_BARE = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z))|-?\b(?:nan|inf|infinity)\b', re.DOTALL | re.IGNORECASE)
 _ESCAPE = re.compile(r'\\(u[0-9a-fA-F]{4}|["\\/bfnrt])|\\')
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NEXT = re.compile(rb'\}\s*(?:,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|s|bp|args)"\s*:)|(?=\]\s*(?:,\s*"|\}\s*$)))')

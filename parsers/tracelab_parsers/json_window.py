@@ -8,7 +8,8 @@ from typing import Protocol
 __all__ = ["Readable", "Window"]
 
 _NOT_SPACE = re.compile(rb"[^ \t\r\n]")
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|["\[\]{},]', re.DOTALL)
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["\[\]{},]', re.DOTALL)
+_IN_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 
 
 class Readable(Protocol):
@@ -111,10 +112,27 @@ class Window:
             behind = scan - self._pos if kept else 0
             if not kept:
                 self._pos = scan
+                if self._data[scan : scan + 1] == b'"' and not self._skip_string():
+                    return None, False
             size = len(self._data) - self._pos
-            if not self._more(max(self._refill, size)):
+            if kept and not self._more(max(self._refill, size)):
+                return None, False
+            if not kept and self._pos == len(self._data) and not self._more(self._refill):
                 return None, False
             scan = self._pos + behind
+
+    def _skip_string(self) -> bool:
+        """Consumes a string that may be larger than memory; False where the file ends inside."""
+        self._pos += 1
+        while True:
+            m = _IN_STRING.match(self._data, self._pos)
+            self._pos = m.end() if m is not None else self._pos
+            if self._data[self._pos : self._pos + 1] == b'"':
+                self._pos += 1
+                return True
+            # What is left is nothing, or a backslash whose second byte has not been read.
+            if not self._more(self._refill):
+                return False
 
 
 def _advance(data: bytes, start: int, depth: int) -> tuple[int, int, bool]:

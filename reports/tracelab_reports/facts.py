@@ -8,7 +8,7 @@ from tracelab.results import Finding, RunResult
 from tracelab.units import NS_PER_S, format_share
 from tracelab_reports.words import gpu_hours_text, plural, ranks_text, seconds_text
 
-__all__ = ["cost_text", "job_text", "limits", "severity_counts", "share_text", "worst_uncertainty_ns"]
+__all__ = ["cost_text", "job_text", "limits", "price_text", "severity_counts", "share_text", "worst_uncertainty_ns"]
 
 
 def _span_s(result: RunResult) -> float | None:
@@ -40,6 +40,13 @@ def job_text(result: RunResult) -> str:
     return ", ".join(parts)
 
 
+def price_text(result: RunResult, finding: Finding) -> str:
+    """What the lost GPU time costs, in brackets, where the user stated a price: ` (12.50 USD)`."""
+    if result.price is None:
+        return ""
+    return f" ({finding.lost_gpu_hours * result.price.per_gpu_hour:,.2f} {result.price.currency})"
+
+
 def cost_text(result: RunResult) -> str:
     """What the largest cause costs. Savings of several causes are not added: each is the saving of that cause alone."""
     costly = [f for f in result.findings if f.lost_s > 0]
@@ -47,7 +54,7 @@ def cost_text(result: RunResult) -> str:
         return ""
     top = max(costly, key=lambda f: f.lost_s)
     share = share_text(result, top)
-    return f"The costliest cause lost {seconds_text(top.lost_s)}{f', {share}' if share else ''}, {gpu_hours_text(top.lost_gpu_hours)}."
+    return f"The costliest cause lost {seconds_text(top.lost_s)}{f', {share}' if share else ''}, {gpu_hours_text(top.lost_gpu_hours)}{price_text(result, top)}."
 
 
 def severity_counts(result: RunResult) -> dict[str, int]:

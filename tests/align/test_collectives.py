@@ -1,11 +1,15 @@
 from __future__ import annotations
 
-import polars as pl
+from typing import TYPE_CHECKING
+
 import pytest
 
 from tests.builders.frames import Parsed, gpu, host, parsed, record, step
 from tracelab.align.collectives import DTYPE_BYTES, communication_rows
 from tracelab.align.steps import rank_steps
+
+if TYPE_CHECKING:
+    import polars as pl
 
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)"
 

@@ -128,6 +128,29 @@ def test_uneven_work_moves_and_names_no_rank() -> None:
     assert f.lost_s == pytest.approx(_lost(job, Job(steps=30)), rel=0.25)
 
 
+def test_one_rank_of_each_step_has_more_work() -> None:
+    most = np.random.default_rng(6).integers(0, 8, 20)
+    job = Job(steps=20, slow=lambda rank, step: 1.25 if rank == most[step] else 1.0)
+    (f,) = _found(job)
+    assert (f.kind, f.ranks) == ("load_imbalance", [])
+    assert f.lost_s == pytest.approx(_lost(job, Job(steps=20)), rel=0.1)
+
+
+def test_stalls_that_wander_over_the_ranks_of_one_host_are_the_hosts() -> None:
+    job = Job(steps=40, ranks=16, pause=lambda rank, step: 15 * MS if step % 3 == 0 and rank == 4 + step % 4 else 0)
+    (f,) = _found(job)
+    assert (f.kind, f.ranks, f.hosts) == ("host_stall", [4, 5, 6, 7], ["node1"])
+    assert f.steps == list(range(1, 41, 3))
+    assert f.lost_s == pytest.approx(_lost(job, Job(steps=40, ranks=16)), rel=0.1)
+
+
+def test_interrupted_kernels_are_no_slow_gpu() -> None:
+    job = Job(steps=12, hiccup=lambda rank, step: 12 * MS if rank >= 4 else 0)
+    (f,) = _found(job)
+    assert (f.kind, f.ranks, f.hosts) == ("periodic_jitter", [4, 5, 6, 7], ["node1"])
+    assert f.lost_s == pytest.approx(_lost(job, Job(steps=12)), rel=0.1)
+
+
 def test_the_same_input_gives_the_same_findings() -> None:
     def once() -> list[Finding]:
         return _found(Job(slow=lambda rank, step: 1.2 if rank == 4 else 1.0))

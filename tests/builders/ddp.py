@@ -36,6 +36,7 @@ class Job:
     slow: Factor = lambda rank, step: 1.0
     loader: Pause = lambda rank, step: 500 * US
     pause: Pause = lambda rank, step: 0
+    hiccup: Pause = lambda rank, step: 0
     copy: Pause = lambda rank, step: 300 * US
     offsets: dict[int, int] = field(default_factory=dict)
     metadata: bool = True
@@ -66,6 +67,7 @@ class Job:
                     length = int(self.kernel_ns * factors[r] * (1 + 0.01 * random.standard_normal()))
                     self._host(r, begin[r] + self.loader(r, k) + n * 8 * US, 6 * US, "cudaLaunchKernel", "runtime", correlation=correlation)
                     t += self.pause(r, k) if n == self.kernels // 2 else 0
+                    length += self.hiccup(r, k) if n == self.kernels // 2 else 0
                     self._gpu(r, t, length, f"gemm_{n}", correlation=correlation)
                     t += length
                     if n == self.kernels // 2:

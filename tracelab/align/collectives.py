@@ -13,7 +13,7 @@ import polars as pl
 from tracelab.align.kernels import COMMUNICATION, normalise_operation, with_class
 from tracelab.align.steps import step_of
 
-__all__ = ["DTYPE_BYTES", "communication_rows"]
+__all__ = ["DTYPE_BYTES", "communication_rows", "members_text"]
 
 DTYPE_BYTES: Mapping[str, int] = {
     "bool": 1, "byte": 1, "char": 1, "short": 2, "int": 4, "long": 8, "half": 2, "bfloat16": 2, "float": 4, "double": 8,
@@ -48,11 +48,14 @@ def communication_rows(parsed: Mapping[str, pl.LazyFrame], steps: pl.DataFrame) 
 
     Beside those columns: `channel` (stream, or thread pool of a CPU backend), `launch_step` (step whose host code launched
     it: the same on all ranks, whatever their clocks say) and the group columns as stated (`group_name`, `group_desc`,
-    `group_size`, `group_ranks`), `stated` (whether any metadata was found).
+    `group_size`, `group_ranks` as `members_text`), `stated` (whether any metadata was found).
     """
     kernels = _gpu_rows(parsed["gpu_spans"])
     count = kernels.height
-    kernels = _with_records(kernels, parsed["comm_records"].select(*_JOB, "recorded_on", "source_ts_ns", "correlation", "external_id", *_RECORD))
+    kernels = _with_records(
+        kernels,
+        parsed["comm_records"].select(*_JOB, "recorded_on", "source_ts_ns", "correlation", "external_id", *_RECORD).with_columns(members_text("group_ranks")),
+    )
     kernels = _with_launch(kernels, parsed["host_spans"])
     if kernels.height != count:
         raise AssertionError(f"joining metadata changed the number of communication kernels from {count} to {kernels.height}")
@@ -66,6 +69,11 @@ def communication_rows(parsed: Mapping[str, pl.LazyFrame], steps: pl.DataFrame) 
         .with_row_index("op_id")
         .with_columns(pl.col("op_id").cast(pl.Int64))
     )
+
+
+def members_text(column: str) -> pl.Expr:
+    """A list of ranks as categorical text (`0,1,2`): four bytes a row, where every row of a large group would hold all its ranks."""
+    return pl.col(column).list.sort().cast(pl.List(pl.String)).list.join(",").cast(pl.Categorical).alias(column)
 
 
 def _gpu_rows(gpu_spans: pl.LazyFrame) -> pl.DataFrame:

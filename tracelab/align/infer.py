@@ -23,10 +23,16 @@ Ends = dict[tuple[int, int], int]
 FLOOR_NS = 30_000
 """Ends of one operation spread over 1 to 10 µs on one host; a network adds as much."""
 MIN_COMMON = 4
+MOST = 0.6
+"""Share of operations that must end together: a lost kernel moves all that follow in its step."""
+SAMPLE = 64
+"""Operations that are compared: enough to tell, few enough for a thousand ranks."""
+FEW = 64
+"""Ranks that are compared pair by pair where they have no operation in common with all others."""
 
 
 def distance(a: Ends, b: Ends) -> float:
-    """90th percentile of the difference of ends after a straight line (offset, drift) is taken out, ns; infinite if too few."""
+    """60th percentile of the difference of ends after a straight line (offset, drift) is taken out, ns; infinite if too few."""
     common = sorted(a.keys() & b.keys())
     if len(common) < MIN_COMMON:
         return float("inf")
@@ -39,7 +45,28 @@ def distance(a: Ends, b: Ends) -> float:
         fit = np.polyfit(x[keep], d[keep], 1) if np.ptp(x) > 1e9 and keep.sum() > 8 else np.array([0.0, np.median(d[keep])])
         off = np.abs(d - np.polyval(fit, x))
         keep = off <= max(3.0 * float(np.median(off)), 1.0)
-    return float(np.quantile(off, 0.9))
+    return float(np.quantile(off, MOST))
+
+
+def _distances(same: list[Entity], ends: list[Ends]) -> dict[tuple[Entity, Entity], float]:
+    """`distance` of all pairs of different ranks; on a sample of operations that all have in common, where there are enough."""
+    common = sorted(set.intersection(*(set(e) for e in ends)))
+    if len(common) < MIN_COMMON:
+        pairs = combinations(range(len(same)), 2)
+        return {(same[i], same[j]): distance(ends[i], ends[j]) for i, j in pairs if same[i][0] != same[j][0]} if len(same) <= FEW else {}
+    sample = [common[int(n)] for n in np.unique(np.linspace(0, len(common) - 1, SAMPLE).astype(np.int64))]
+    times = np.array([[e[k] - e[sample[0]] for k in sample] for e in ends], dtype=np.float64)
+    x, half = times[0], len(sample) // 2
+    drifts = np.ptp(x) > 1e9 and half >= MIN_COMMON
+    out: dict[tuple[Entity, Entity], float] = {}
+    for i in range(len(same) - 1):
+        d = times[i + 1 :] - times[i]
+        if drifts:  # the slope between the medians of both halves, which single late ends do not move
+            rise = (np.median(d[:, half:], axis=1) - np.median(d[:, :half], axis=1)) / (np.median(x[half:]) - np.median(x[:half]))
+            d = d - rise[:, None] * x
+        off = np.quantile(np.abs(d - np.median(d, axis=1, keepdims=True)), MOST, axis=1)
+        out.update({(same[i], b): float(v) for b, v in zip(same[i + 1 :], off, strict=True) if same[i][0] != b[0]})
+    return out
 
 
 def _entities(rows: pl.DataFrame, key: list[str]) -> dict[tuple[int, ...], tuple[Ends, tuple[object, ...]]]:
@@ -54,10 +81,13 @@ def _entities(rows: pl.DataFrame, key: list[str]) -> dict[tuple[int, ...], tuple
     return out
 
 
-def infer_groups(rows: pl.DataFrame, stated: list[set[Members]]) -> dict[Entity, Members]:
-    """Members by (rank, channel), for channels of collectives without metadata; a channel that fits no one is left out."""
+def infer_groups(rows: pl.DataFrame, stated: list[set[Members]]) -> tuple[dict[Entity, Members], set[Members]]:
+    """Members by (rank, channel), for channels of collectives without metadata, and the groups that may have more members.
+
+    A channel that fits no other is left out.
+    """
     if not rows.height:
-        return {}
+        return {}, set()
     entities = _entities(rows, ["rank", "channel"])
     by_signature: dict[tuple[object, ...], list[Entity]] = defaultdict(list)
     for entity, (_, signature) in sorted(entities.items()):
@@ -66,12 +96,20 @@ def infer_groups(rows: pl.DataFrame, stated: list[set[Members]]) -> dict[Entity,
     for same in by_signature.values():
         if len({r for r, _ in same}) < 2:
             continue
-        far = {(a, b): distance(entities[a][0], entities[b][0]) for a, b in combinations(same, 2) if a[0] != b[0]}
+        far = _distances(same, [entities[e][0] for e in same])
         for cluster in _stated_clusters(same, far, stated) or _clusters(same, far):
             ranks = tuple(sorted(r for r, _ in cluster))
             if len(set(ranks)) == len(ranks) > 1:
                 out.update(dict.fromkeys(cluster, ranks))
-    return out
+    # A channel that does the same kind of things and fits no group may belong to one: it may have lost some of its rows.
+    kinds = {e: _kinds(signature) for e, (_, signature) in entities.items()}
+    loose = {kinds[e] for e in kinds if (e[0], e[1]) not in out}
+    open_groups = {members for e, members in out.items() if kinds[e] in loose}
+    return out, open_groups
+
+
+def _kinds(signature: tuple[object, ...]) -> frozenset[str]:
+    return frozenset(str(signature[0]).split(","))
 
 
 def _stated_clusters(same: list[Entity], far: dict[tuple[Entity, Entity], float], stated: list[set[Members]]) -> list[list[Entity]]:

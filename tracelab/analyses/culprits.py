@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from scipy.special import bdtrc
 
 from tracelab.analyses.excess import CAUSES, Excess, median_of
 from tracelab.analyses.interruptions import kernel_profile, period_of
@@ -18,6 +19,10 @@ from tracelab.units import format_duration, format_share
 
 __all__ = ["Culprit", "Params", "find_culprits"]
 
+CHANCE = 1e-4
+"""Probability by chance below which disturbances belong to a host: one in ten thousand runs of this many steps."""
+COMPARED = 4
+"""Ranks and peers whose single kernels are read."""
 LEAST_STEPS = 4
 """With fewer steps nothing can be said about which of them are usual."""
 
@@ -77,11 +82,11 @@ def find_culprits(tables: Tables, x: Excess, hosts: dict[int, str], params: Para
     for cause in CAUSES:
         disturbed = _disturbed(x, cause, params)
         lasting = [r for r in range(len(x.ranks)) if _lasts(disturbed, r, x, cause)]
-        units = _units(lasting, x, hosts)
+        units = _units(lasting, x, hosts) + _restless_hosts(disturbed, lasting, x, hosts)
         found = [_culprit(x, cause, rows, disturbed, names) for rows, names in units]
         out.extend(_refined(tables, x, c) if cause == "compute" else c for c in _visible(x, cause, found, disturbed, params))
         if cause == "compute" and not stages:
-            uneven = _uneven(tables, x, lasting, params)
+            uneven = _uneven(tables, x, disturbed, sorted({int(r) for rows, _ in units for r in rows}), params)
             out.extend([uneven] if uneven else [])
     return sorted(out, key=lambda c: -float(c.saving.sum()))
 
@@ -119,6 +124,23 @@ def _units(lasting: list[int], x: Excess, hosts: dict[int, str]) -> list[tuple[R
     return units + [(np.array([r], dtype=np.int64), []) for r in sorted(left)]
 
 
+def _restless_hosts(disturbed: Mask, lasting: list[int], x: Excess, hosts: dict[int, str]) -> list[tuple[Rows, list[str]]]:
+    """Hosts of which now this rank and now that one is disturbed, while other hosts are not, more often than by chance."""
+    calm = disturbed.copy()
+    calm[lasting] = False
+    names = np.array([hosts.get(int(r), "") for r in x.ranks])
+    steps = calm.any(axis=0)
+    units: list[tuple[Rows, list[str]]] = []
+    for name in sorted(set(names.tolist())):
+        here = names == name
+        rows = np.flatnonzero(here & calm.any(axis=1))
+        alone = int((calm[here].any(axis=0) & ~calm[~here].any(axis=0)).sum())
+        chance = float(bdtrc(alone - 1, int(steps.sum()), float(here.mean()))) if alone else 1.0
+        if len(rows) > 1 and not here.all() and chance < CHANCE:
+            units.append((rows, [name]))
+    return units
+
+
 def _culprit(x: Excess, cause: str, rows: Rows, disturbed: Mask, names: list[str]) -> Culprit:
     steps: Mask = np.asarray(disturbed[rows].any(axis=0), dtype=bool)
     over = np.nan_to_num(x.over[cause][rows][:, steps]).max(axis=0)
@@ -146,9 +168,9 @@ def _visible(x: Excess, cause: str, found: list[Culprit], disturbed: Mask, param
 
 def _refined(tables: Tables, x: Excess, c: Culprit) -> Culprit:
     """A few interrupted kernels are no slow GPU: something on the host takes the time, now and then or with a period."""
-    peers = _peer_ranks(x, c.rows)
+    worst = c.rows[np.argsort(-np.nan_to_num(x.over[c.cause][c.rows]).sum(axis=1), kind="stable")][:COMPARED]
     steps = x.part.job.filter(pl.Series(c.steps))
-    profile = kernel_profile(tables, [int(x.ranks[r]) for r in c.rows], peers, steps)
+    profile = kernel_profile(tables, [int(x.ranks[r]) for r in worst], _peer_ranks(x, c.rows), steps)
     if profile is None or profile.uniform >= 0.5 or not len(profile.events):
         return c
     width = float(np.median(np.nan_to_num(x.over[c.cause][c.rows][:, c.steps])))
@@ -159,11 +181,11 @@ def _refined(tables: Tables, x: Excess, c: Culprit) -> Culprit:
 
 
 def _peer_ranks(x: Excess, rows: Rows) -> list[int]:
-    """Up to eight peers of these rows that are not among them."""
+    """Peers of these rows that are not among them, those with the least excess first."""
     own = next(p for p in x.peers if rows[0] in p)
     others = np.setdiff1d(own, rows)
     order = others[np.argsort(np.nan_to_num(x.over["compute"][others]).sum(axis=1), kind="stable")] if len(others) else others
-    return [int(x.ranks[r]) for r in order[:8]]
+    return [int(x.ranks[r]) for r in order[:COMPARED]]
 
 
 def _in_pipeline(x: Excess, rows: Rows, saving: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -213,7 +235,7 @@ def _slow_stages(x: Excess, hosts: dict[int, str], params: Params) -> list[Culpr
     return out
 
 
-def _uneven(tables: Tables, x: Excess, lasting: list[int], params: Params) -> Culprit | None:
+def _uneven(tables: Tables, x: Excess, disturbed: Mask, lasting: list[int], params: Params) -> Culprit | None:
     """Work that is spread unevenly: a large scatter of compute whose top moves from rank to rank, in all of the step alike."""
     rows = np.setdiff1d(np.arange(len(x.ranks)), np.array(lasting, dtype=np.int64))
     if len(rows) < 3 or len(x.steps) < 4:
@@ -227,7 +249,9 @@ def _uneven(tables: Tables, x: Excess, lasting: list[int], params: Params) -> Cu
     moving = share - median_of(share, 1)[:, None]
     spread = 1.4826 * float(np.nanmedian(np.abs(moving)))
     top = np.bincount(np.nanargmax(np.nan_to_num(share, nan=-1.0), axis=0), minlength=len(rows)) / len(x.steps)
-    if spread < params.imbalance_spread or top.max() > 0.6:
+    hit = disturbed[rows]
+    wanders = hit.any(axis=0).mean() >= 0.5 and hit.any(axis=1).sum() >= 3
+    if (spread < params.imbalance_spread and not wanders) or top.max() > 0.6:
         return None
     exposed = np.nan_to_num(x.exposed[rows])
     gain = np.nan_to_num(compute).max(axis=0) - middle

@@ -57,7 +57,10 @@ def partition_of(tables: Tables) -> Partition:
         return held[1]
     result = _compute(tables)
     _cache.clear()
-    _cache[id(tables)] = (weakref.ref(tables), result)
+    try:
+        _cache[id(tables)] = (weakref.ref(tables), result)
+    except TypeError:  # tables of a class with slots are computed anew each time
+        return result
     return result
 
 

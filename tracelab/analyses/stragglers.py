@@ -72,7 +72,9 @@ def _finding(tables: Tables, x: Excess, c: Culprit, hosts: dict[int, str], param
     subject = ranks if c.kind != "load_imbalance" else []
     named_hosts = c.hosts or sorted({hosts[r] for r in subject if r in hosts}) if c.kind != "load_imbalance" else []
     where = f"host {', '.join(c.hosts)} ({named(ranks)})" if c.hosts else named(ranks)
-    says = _ON_HOST if c.kind == "host_stall" and x.part.on_host else _SAYS[c.kind]
+    says = _SAYS[c.kind]
+    if c.kind == "host_stall" and (x.part.on_host or c.cause == "compute"):
+        says = _ON_HOST if x.part.on_host else _INTERRUPTED
     text = says.format(where=where, much=c.much)
     agree = lost >= 0.5 * c.excess_ns and len(steps) >= 3
     return Finding(
@@ -115,6 +117,7 @@ _SAYS = {
     "load_imbalance": "The slowest rank changes from step to step: compute differs by {much} between ranks of one step",
 }
 _ON_HOST = "{where}: its host is outside communication {much} per step longer than the peers', which wait for it"
+_INTERRUPTED = "{where}: single kernels take {much} longer than on the peers, now and then, and all ranks wait"
 _NEXT = {
     "compute_straggler": "check clocks, temperature, power cap and throttle reasons of these GPUs (nvidia-smi -q -d CLOCK,PERFORMANCE); drain and test them",
     "input_stall": "check this rank's data loader: workers, storage path, CPU pinning, and whether its host is short of CPU or memory",

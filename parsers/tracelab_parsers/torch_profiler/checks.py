@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Joins"]
 
+_MAX_COUNTED = 10_000
+"""Devices or processes of one file that are told apart; no file of one process has so many."""
 Ints = npt.NDArray[np.int64]
 _KERNEL = GPU_KINDS.index("kernel")
 _WORK = [GPU_KINDS.index(k) for k in ("kernel", "memcpy", "memset")]
@@ -101,7 +103,7 @@ class Joins:
 
 
 def _count(counts: dict[int, int], values: Ints) -> None:
-    if not len(values):
+    if not len(values) or len(counts) >= _MAX_COUNTED:
         return
     if (values == values[0]).all():
         counts[int(values[0])] = counts.get(int(values[0]), 0) + len(values)

@@ -6,7 +6,7 @@ groups, from a stated start, stride and size, or where a group is as large as th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ HOST_NAME = "record_param_comms"
 RECORDED_ON = ("kernel", "cpu_op")
 MAX_BUFFERED = 200_000
 _MAX_RANKS = 1 << 22
+_RANKS_PER_BATCH = 4 << 20
 _TRUE = frozenset({"true", "1"})
 _FALSE = frozenset({"false", "0"})
 
@@ -110,6 +111,7 @@ class CommRecords:
     cut_splits: int = 0
     buffered: int = 0
     _blocks: list[tuple[dict[str, pa.Array], list[_GroupKey]]] = field(default_factory=list)
+    _keys: dict[_GroupKey, _GroupKey] = field(default_factory=dict)
 
     def add(self, events: Sequence[Event], args: Sequence[Details], times: Times, on: int) -> None:
         """Adds the records of `events` with the details `args`: all kernels (`on` 0) or all host operators (`on` 1)."""
@@ -138,38 +140,42 @@ class CommRecords:
             "comms_id": pa.array([as_text(a.comms_id) for a in args], pa.string()),
             "is_async": pa.array([None if a.is_async is None else _flag(a.is_async) for a in args], pa.bool_()),
         }
-        self._blocks.append((columns, [_key(a) for a in args]))
+        self._blocks.append((columns, [self._keys.setdefault(k, k) for k in map(_key, args)]))
         self.buffered += n
 
-    def drain(self, groups: Groups) -> list[pa.RecordBatch]:
+    def drain(self, groups: Groups) -> Iterator[pa.RecordBatch]:
         """The rows held so far. Groups without a list of their own take that of their name from `groups` or from another record."""
         known = Groups(groups.world_size, dict(groups.by_name))
-        for key in dict.fromkeys(k for _, keys in self._blocks for k in keys):
+        for key in self._keys:
             ranks = known.restore(key)
             if key.name is not None and ranks is not None:
                 known.by_name.setdefault(key.name, ranks)
-        batches = [self._batch(columns, keys, known) for columns, keys in self._blocks]
-        self._blocks, self.buffered = [], 0
-        return batches
+        restored = {key: _fitting(known.restore(key)) for key in self._keys}
+        blocks, self._blocks, self._keys, self.buffered = self._blocks, [], {}, 0
+        for columns, keys in blocks:
+            self.cut += sum(restored[key] is None and key.stated for key in keys)
+            yield from _batches(columns, [restored[key] for key in keys])
 
-    def _batch(self, columns: dict[str, pa.Array], keys: list[_GroupKey], known: Groups) -> pa.RecordBatch:
-        cache: dict[_GroupKey, tuple[int, ...] | None] = {}
-        ranks: list[tuple[int, ...] | None] = []
-        for key in keys:
-            if key not in cache:
-                cache[key] = _fitting(known.restore(key))
-            ranks.append(cache[key])
-            self.cut += cache[key] is None and key.stated
-        columns["group_ranks"] = pa.array(ranks, pa.list_(pa.int32()))
-        return pa.RecordBatch.from_arrays([columns[c.name] for c in COMM_RECORDS.emitted], schema=COMM_RECORDS.arrow)
+
+def _batches(columns: dict[str, pa.Array], ranks: Sequence[tuple[int, ...] | None]) -> Iterator[pa.RecordBatch]:
+    """The rows with their ranks, in batches of a bounded number of ranks: groups may hold a whole job of ten thousand."""
+    numbers = {group: i for i, group in enumerate(dict.fromkeys(ranks))}
+    lists = pa.array(list(numbers), pa.list_(pa.int32()))
+    longest = max(len(group or ()) for group in numbers)
+    step = max(1, _RANKS_PER_BATCH // max(1, longest))
+    codes = pa.array([numbers[group] for group in ranks], pa.int32())
+    for begin in range(0, len(ranks), step):
+        rows = {name: column.slice(begin, step) for name, column in columns.items()}
+        rows["group_ranks"] = lists.take(codes.slice(begin, step))
+        yield pa.RecordBatch.from_arrays([rows[c.name] for c in COMM_RECORDS.emitted], schema=COMM_RECORDS.arrow)
 
 
 def _fitting(ranks: tuple[int, ...] | None) -> tuple[int, ...] | None:
     return ranks if ranks is not None and all(-(1 << 31) <= r < 1 << 31 for r in ranks) else None
 
 
-def process_group_batch(configs: object, world_size: int | None) -> tuple[pa.RecordBatch, Groups, int]:
-    """Rows of `process_groups` from `pg_config`, the groups by name, and how many lists of ranks were cut for good.
+def process_group_batch(configs: object, world_size: int | None) -> tuple[pa.RecordBatch | None, Groups, int]:
+    """Rows of `process_groups` from `pg_config` (None where it lists no group), the groups by name, and how many lists of ranks were cut for good.
 
     `ranks` is a list, or its text in traces taken on demand.
     """
@@ -188,7 +194,7 @@ def process_group_batch(configs: object, world_size: int | None) -> tuple[pa.Rec
         rows.append((name or "", as_text(config.get("pg_desc")), as_text(config.get("backend_config")), size, ranks))
         if name is not None and ranks is not None:
             groups.by_name[name] = ranks
-    return _group_batch(rows), groups, cut
+    return _group_batch(rows) if rows else None, groups, cut
 
 
 def _group_batch(rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:

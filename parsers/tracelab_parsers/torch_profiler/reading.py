@@ -66,8 +66,8 @@ class Reading:
         """The chunk, decoded again with its times as text where floats cannot hold them; so is what follows."""
         if document.decoder is EVENTS and not chunk.singly and needs_text([e.ts for e in chunk.elements if e.ts is not None]):
             document.decoder = EXACT_EVENTS
-            return EventChunk(EXACT_EVENTS.decode(chunk.text), chunk.text, chunk.offset, exact=True)
-        return EventChunk(chunk.elements, chunk.text, chunk.offset, exact=chunk.singly or document.decoder is EXACT_EVENTS)
+            return EventChunk(EXACT_EVENTS.decode(chunk.text), chunk.text, chunk.offset)
+        return EventChunk(chunk.elements, chunk.text, chunk.offset)
 
     def _trailing(self, text: bytes) -> None:
         if b'"ph"' in text or b'"traceEvents"' in text:
@@ -75,7 +75,7 @@ class Reading:
 
     def _finish(self, meta: Metadata, rows: RowWriter, torn: bool) -> SourceInfo:
         batch, groups, cut = process_group_batch(meta.pg_config, meta.world_size)
-        if batch.num_rows:
+        if batch is not None:
             self._emit.batch(PROCESS_GROUPS, batch)
         rows.release(groups)
         notices = self._notices

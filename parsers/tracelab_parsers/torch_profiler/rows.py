@@ -32,12 +32,11 @@ _RAW = msgspec.json.Decoder(list[msgspec.Raw])
 
 @dataclass(frozen=True)
 class EventChunk:
-    """Events in a row, the JSON array that holds them one for one, and where it begins. `exact`: times may be text."""
+    """Events in a row, the JSON array that holds them one for one, and where it begins."""
 
     events: Sequence[Event]
     text: bytes
     offset: int
-    exact: bool
 
     @cached_property
     def _texts(self) -> list[msgspec.Raw]:
@@ -55,8 +54,6 @@ class EventChunk:
         """Their times, as the file counts them; those without length where they are no spans."""
         ts: list[Any] = [self.events[i].ts for i in at]
         dur: list[Any] = [self.events[i].dur for i in at] if spans else [0] * len(at)
-        if self.exact:
-            ts, dur = ([bytes(v).strip(b'"') if type(v) is msgspec.Raw else v for v in values] for values in (ts, dur))
         return span_times(ts, dur)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -24,6 +25,7 @@ Bools = npt.NDArray[np.bool_]
 
 FLOAT_LIMIT_US = float(1 << 43)
 _DUR_LIMIT_US = float(1 << 33)
+_MAX_DIGITS = 21
 MAX_TS_NS = 4 * 10**18
 MAX_DUR_NS = 10**18
 ABSOLUTE_NS = 10**18
@@ -115,6 +117,8 @@ def _integers(ts: Sequence[Any], dur: Floats) -> tuple[Ints, Ints] | None:
 
 def span_times(ts: Sequence[Any], dur: Sequence[Any]) -> Times:
     """Times of spans from `ts` and `dur` as decoded: numbers, text of numbers, or anything else (unusable)."""
+    if msgspec.Raw in set(map(type, ts)):
+        return _text_times(ts, dur)
     a, d = _floats(ts), _floats(dur)
     if a is not None and d is not None and np.isfinite(a).all() and np.isfinite(d).all() and np.abs(d).max(initial=0.0) < _DUR_LIMIT_US:
         pair = _small_floats(a, d) if np.abs(a).max(initial=0.0) < FLOAT_LIMIT_US else None
@@ -122,14 +126,38 @@ def span_times(ts: Sequence[Any], dur: Sequence[Any]) -> Times:
             pair = _integers(ts, d)
         if pair is not None:
             return _times(*pair, np.ones(len(ts), np.bool_), np.zeros(len(ts), np.bool_))
-    start, length = _texts(ts), _texts(dur)
+    return _one_by_one(ts, dur)
+
+
+def _text_times(ts: Sequence[Any], dur: Sequence[Any]) -> Times:
+    start, length = _thousandths(ts), _thousandths(dur) if any(dur) else np.zeros(len(ts), np.int64)
+    if start is not None and length is not None:
+        return _times(start, length, np.abs(start) < MAX_TS_NS, np.zeros(len(ts), np.bool_))
+    ts, dur = ([bytes(v).strip(b'"') if type(v) is msgspec.Raw else v for v in values] for values in (ts, dur))
+    start, length = _decimals(ts), _decimals(dur)
     if start is not None and length is not None:
         return _times(start, length, np.abs(start) < MAX_TS_NS, np.zeros(len(ts), np.bool_))
     return _one_by_one(ts, dur)
 
 
-def _texts(values: Sequence[Any]) -> Ints | None:
-    """Texts of numbers with three decimals at most, in ns: such a number of µs as a decimal is a whole number of ns."""
+def _thousandths(values: Sequence[Any]) -> Ints | None:
+    """Texts of numbers that all have three decimals, in ns: without its point, such a number of µs is one of ns."""
+    try:
+        text = b",".join((*values, b""))
+    except TypeError:
+        return None
+    a = np.frombuffer(text, np.uint8)
+    points, ends = np.flatnonzero(a == ord(".")), np.flatnonzero(a == ord(","))
+    if len(points) != len(ends) or len(ends) != len(values) or (ends - points != 4).any():
+        return None
+    plain = (a >= ord("0")) & (a <= ord("9")) | (a == ord("-"))
+    if np.count_nonzero(plain) != len(a) - len(points) - len(ends) or np.diff(ends, prepend=-1).max() > _MAX_DIGITS:
+        return None
+    return np.fromstring(text.replace(b".", b"")[:-1], np.int64, sep=",")
+
+
+def _decimals(values: Sequence[Any]) -> Ints | None:
+    """Texts of numbers with three decimals at most, in ns."""
     if set(map(type, values)) != {bytes}:
         return None
     try:
