@@ -253,8 +253,8 @@ class ElementReader(Generic[T]):
     def _drop(self, data: bytes, start: int, *, last: bool) -> None:
         """Skips the broken event at `start`, to where the next one or the end of the array seems to be."""
         starts = next_starts(data, start, len(data))
-        bounds = [end for end, _ in starts[1:]] + [len(data)]
-        for (_, after), bound in zip(starts, bounds, strict=True):
+        bounds = [*(end for end, _ in starts[1:]), len(data)]
+        for (_, after), bound in zip(starts, bounds, strict=False):
             # What has no phase is no event but a piece of the broken one.
             if data[after : after + 1] == b"]" or b'"ph"' in data[after:bound]:
                 self.window.advance(after)

@@ -107,19 +107,17 @@ class Window:
                 text = self._data[self._pos : scan] if kept else None
                 self._pos = scan
                 return text, True
-            if scan - self._pos > limit:
-                kept = False
-            behind = scan - self._pos if kept else 0
-            if not kept:
+            kept = kept and len(self._data) - self._pos <= limit
+            if kept:
+                behind = scan - self._pos
+                more = self._more(max(self._refill, len(self._data) - self._pos))
+                scan = self._pos + behind
+            else:
                 self._pos = scan
-                if self._data[scan : scan + 1] == b'"' and not self._skip_string():
-                    return None, False
-            size = len(self._data) - self._pos
-            if kept and not self._more(max(self._refill, size)):
+                more = self._skip_string() if scan < len(self._data) else self._more(self._refill)
+                scan = self._pos
+            if not more:
                 return None, False
-            if not kept and self._pos == len(self._data) and not self._more(self._refill):
-                return None, False
-            scan = self._pos + behind
 
     def _skip_string(self) -> bool:
         """Consumes a string that may be larger than memory; False where the file ends inside."""
@@ -136,8 +134,10 @@ class Window:
 
 
 def _advance(data: bytes, start: int, depth: int) -> tuple[int, int, bool]:
-    """Follows the brackets from `start`: depth, position, and whether the value ends there."""
-    scan = start
+    """Follows the brackets from `start`: depth, position, and whether the value ends there.
+
+    Where it does not, the position is the end of the data, or the quote of a string that goes beyond it.
+    """
     for m in _TOKEN.finditer(data, start):
         token = m.group()
         if token == b'"':
@@ -152,5 +152,4 @@ def _advance(data: bytes, start: int, depth: int) -> tuple[int, int, bool]:
                 return depth, m.end(), True
         elif token == b"," and depth == 0:
             return depth, m.start(), True
-        scan = m.end()
-    return depth, scan, False
+    return depth, len(data), False

@@ -82,6 +82,24 @@ def test_drift_is_found() -> None:
         assert _error_us(aligned, offsets, ppm, after) < 4
 
 
+def test_drift_is_taken_from_the_common_clock_though_clocks_are_seconds_apart() -> None:
+    offsets, ppm = [0, 30 * S, -20 * S, 5 * S], [20.0, -20.0, 5.0, 0.0]
+    aligned = _job(offsets, ppm, groups=[[0, 1], [1, 2], [2, 3], [0, 1, 2, 3]], count=100)
+    # True offset of host h at the common time T0 + after is offset + ppm * after.
+    for after in (0, 2 * S, 4 * S):
+        rest = []
+        for h, (offset, p) in enumerate(zip(offsets, ppm, strict=True)):
+            c = aligned.clocks.row(h, named=True)
+            own = T0 + after + offset + round(p * 1e-6 * after)
+            rest.append(own + c["offset_ns"] + round(c["drift_ppm"] * 1e-6 * (own - c["start_ns"])) - T0 - after)
+        assert max(rest) - min(rest) < 8 * US
+
+
+def test_one_collective_is_enough_for_offsets() -> None:
+    offsets = [0, 2 * MS, -7 * S]
+    assert _error_us(_job(offsets, count=1), offsets) < 10
+
+
 def test_a_constant_straggler_does_not_move_its_clock() -> None:
     offsets = [0, 2 * MS, -3 * MS]
     assert _error_us(_job(offsets, straggler=3 * MS), offsets) < 2

@@ -93,6 +93,12 @@ def test_sizes_follow_the_element_type(dtype: str, size: int | None) -> None:
     assert _rows(tables)["in_bytes"].to_list() == [None if size is None else 10 * size]
 
 
+@pytest.mark.parametrize("elements", [-1, 2**62])
+def test_impossible_sizes_are_unknown(elements: int) -> None:
+    tables = parsed(gpu_spans=[gpu(0, 1, 1, NCCL, correlation=1)], comm_records=[record(0, 1, 1, "allreduce", [0, 1], correlation=1, in_elements=elements)])
+    assert _rows(tables)["in_bytes"].to_list() == [None]
+
+
 def test_every_size_is_that_of_torch() -> None:
     torch_names = {
         "uint8": 1,

@@ -23,7 +23,7 @@ def _modules_after(statement: str) -> set[str]:
 
 def test_the_rooms_keep_their_contracts(root: Path) -> None:
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([".", "parsers", "reports"])}
-    command = [Path(sys.executable).with_name("lint-imports"), "--no-cache"]
+    command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
     done = subprocess.run(command, cwd=root, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-DEPENDS = "depends"
 
 
 @dataclass(frozen=True, order=True)
@@ -34,7 +33,7 @@ def _of_module(tree: ast.Module) -> Iterator[Explained]:
     yield from _table_entries(tree)
     for scope in ast.walk(tree):
         if isinstance(scope, ast.FunctionDef):
-            texts = {t.id: n.value for n in ast.walk(scope) if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)}
+            texts = _assigned(ast.walk(scope))
             for node in ast.walk(scope):
                 if isinstance(node, ast.Call) and _name(node.func) == "Notice" and isinstance(node.args[0], ast.Constant):
                     yield _explained(str(node.args[0].value), node.args[1:4], texts)
@@ -42,12 +41,23 @@ def _of_module(tree: ast.Module) -> Iterator[Explained]:
 
 def _table_entries(tree: ast.Module) -> Iterator[Explained]:
     """The entries `"code": _Text(severity, text, hint)` of a dictionary."""
-    constants = {t.id: n.value for n in tree.body if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)}
+    constants = _assigned(tree.body)
     for node in ast.walk(tree):
         if isinstance(node, ast.Dict):
             for key, value in zip(node.keys, node.values, strict=True):
                 if isinstance(key, ast.Constant) and isinstance(value, ast.Call) and _name(value.func) == "_Text":
                     yield _explained(str(key.value), value.args, constants)
+
+
+def _assigned(nodes: Iterable[ast.AST]) -> dict[str, ast.expr]:
+    """What plain names are set to, with or without a type."""
+    found: dict[str, ast.expr] = {}
+    for node in nodes:
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+        if value is not None:
+            found |= {t.id: value for t in targets if isinstance(t, ast.Name)}
+    return found
 
 
 def _name(node: ast.expr) -> str:
@@ -56,7 +66,7 @@ def _name(node: ast.expr) -> str:
 
 def _explained(code: str, arguments: list[ast.expr], names: dict[str, ast.expr]) -> Explained:
     severity, text, hint = [*(_text(a, names) for a in arguments), "", ""][:3]
-    return Explained(code, severity if severity in {"error", "warning", "info"} else DEPENDS, text, hint)
+    return Explained(code, severity, text, hint)
 
 
 def _text(node: ast.expr, names: dict[str, ast.expr]) -> str:
@@ -67,5 +77,7 @@ def _text(node: ast.expr, names: dict[str, ast.expr]) -> str:
             return "".join(_text(v, {}) if isinstance(v, ast.Constant) else "…" for v in values)
         case ast.Name(id=name) if name in names:
             return _text(names[name], {k: v for k, v in names.items() if k != name})
+        case ast.IfExp(body=body, orelse=orelse):
+            return f"{_text(body, names)} or {_text(orelse, names)}"
         case _:
             return "…"

@@ -69,7 +69,7 @@ def test_a_flaw_in_one_event_is_read_over(broken: bytes, code: str | None, name:
 @pytest.mark.parametrize("indent", [None, 1])
 def test_an_event_that_is_no_json_costs_itself_alone(broken: bytes, indent: int | None, chunk: int) -> None:
     data = document(_numbered(8), indent=indent).replace(b'"op 3"', broken)
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"."):
         json.loads(data)
     ids, codes = _ids(data, chunk)
     assert ids == [0, 1, 2, 4, 5, 6, 7]

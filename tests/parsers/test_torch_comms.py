@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -100,11 +101,10 @@ def test_whole_lists_of_ranks_are_read_in_every_form(tmp_path: Path, ranks: obje
 @pytest.mark.parametrize("ranks", [list(range(40)), str(list(range(40)))])
 def test_a_cut_list_is_restored_from_the_groups(tmp_path: Path, ranks: object, where: str) -> None:
     record = _kernel(**{"Process Group Name": "9", "Process Group Ranks": CUT, "Group size": 40})
-    data = document([record], indent=None, **({"distributedInfo": {"rank": 1, "pg_config": [_group("9", ranks, 40)]}} if where == "before" else {}))
-    if where == "after":
-        import json
-
-        data = data[:-1] + b', "distributedInfo": ' + json.dumps({"rank": 1, "pg_config": [_group("9", ranks, 40)]}).encode() + b"}"
+    info: dict[str, Any] = {"rank": 1, "pg_config": [_group("9", ranks, 40)]}
+    data = document([record], indent=None)
+    stated = b'"distributedInfo": ' + json.dumps(info).encode()
+    data = b"{" + stated + b", " + data[1:] if where == "before" else data[:-1] + b", " + stated + b"}"
     parsed = parse(write(tmp_path, data))
     assert _ranks(parsed) == [list(range(40))]
     assert parsed["process_groups"][0]["group_ranks"] == list(range(40))

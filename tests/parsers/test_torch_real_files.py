@@ -149,6 +149,18 @@ def test_collectives_agree(trace: Trace) -> None:
     assert found == Counter(_collective(e["args"], groups) for e in events)
 
 
+GENERATIONS = {
+    "absolute-us": {"a100_rank3of8", "dlrm_8xV100", "rank_unavailable", "resnet50_2021", "sampled_2of128"},
+    "absolute-ns": {"ns_resolution_v100"},
+}
+
+
+def test_the_generation_is_told_by_the_times(trace: Trace) -> None:
+    folder = trace.path.parent.name
+    expected = next((g for g, folders in GENERATIONS.items() if folder in folders), "relative")
+    assert trace.parsed.info.metadata["generation"] == expected
+
+
 def test_arrivals_of_the_collectives_of_eight_ranks() -> None:
     kernels = []
     for rank in range(8):

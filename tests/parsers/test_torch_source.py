@@ -49,6 +49,7 @@ def test_the_process_is_described(tmp_path: Path) -> None:
         "baseTimeNanoseconds": str(base),
         "cuda_driver_version": "13000",
         "displayTimeUnit": "ms",
+        "generation": "relative",
         "nccl_version": "2.27.5",
         "pg_count": "5",
         "schemaVersion": "1",

@@ -28,6 +28,8 @@ SAME_HOST_NS = 5_000
 """Ranks of one host share a clock; what is left are the ends' own spread and the GPUs' conversion, measured as 1 to 7 µs."""
 MOST_MATCHES = 20_000
 """More equations than this, evenly taken over the run, add no accuracy and cost memory."""
+MOST_VALUES = 4_000_000
+"""Matches times hosts held at once; each takes some 50 bytes."""
 MOST_JUMPS = 8
 _ROUNDS = 10
 _HUBER = 2.0
@@ -98,8 +100,9 @@ def _host_ends(rows: pl.DataFrame, margins: list[float | None], hosts: Mapping[i
     ends = use.join(host, on="rank").group_by("match_id", "host").agg(pl.col("end_ns").median().cast(pl.Int64), pl.len().alias("ranks"))
     ends = ends.filter(pl.len().over("match_id") >= 2)
     order = ends.group_by("match_id").agg(pl.col("end_ns").min()).sort("end_ns", "match_id")["match_id"]
-    if len(order) > MOST_MATCHES:
-        order = order.gather(np.linspace(0, len(order) - 1, MOST_MATCHES).astype(np.int64))
+    most = min(MOST_MATCHES, MOST_VALUES // max(ends["host"].n_unique(), 1))
+    if len(order) > most:
+        order = order.gather(np.linspace(0, len(order) - 1, most).astype(np.int64))
         ends = ends.filter(pl.col("match_id").is_in(order.implode()))
     return ends, sorted(ends["host"].unique().to_list())
 
@@ -142,17 +145,19 @@ def _solve(values: NDArray[np.int64], exists: NDArray[np.bool_], hosts: list[str
     y = (values - t0).astype(np.float64)
     count, width = y.shape
     span = max(float(np.ptp(y)), 1.0)
-    time = np.where(exists, y, 0.0).sum(1) / exists.sum(1) / span
     owner = np.concatenate([np.arange(width), np.arange(width), np.array([h for h, _ in jumps], dtype=np.int64)]).astype(np.int64)
     features = np.concatenate(
-        [np.ones((count, width)), np.repeat(time[:, None], width, 1)] + [(values[:, h] >= at).astype(np.float64)[:, None] for h, at in jumps], axis=1
+        [np.ones((count, width)), np.zeros((count, width))] + [(values[:, h] >= at).astype(np.float64)[:, None] for h, at in jumps], axis=1
     )
     # With few collectives, or all in an instant, a drift cannot be told from noise.
     use_drift = count >= 8 and span > 5e7
     weight = exists.astype(np.float64)
-    theta, residual, sigma, inverse = np.zeros(len(owner)), y, 1.0, np.eye(len(owner))
+    theta, residual, sigma, normal = np.zeros(len(owner)), y, 1.0, np.eye(len(owner))
     for _ in range(_ROUNDS):
-        theta, inverse = _normal_equations(y, weight, features, owner, width, use_drift)
+        # The moment of a collective on the common clock: clocks may be seconds apart, and drift times seconds counts.
+        time = np.where(exists, y - theta[:width], 0.0).sum(1) / exists.sum(1) / span
+        features[:, width : 2 * width] = time[:, None]
+        theta, normal = _normal_equations(y, weight, features, owner, width, use_drift)
         model = np.zeros_like(y)
         np.add.at(model.T, owner, (features * theta).T)
         residual = y - model
@@ -161,13 +166,15 @@ def _solve(values: NDArray[np.int64], exists: NDArray[np.bool_], hosts: list[str
         weight = exists / np.maximum(1.0, np.abs(residual) / (_HUBER * sigma))
         spread = np.sqrt((residual**2).sum(1) / exists.sum(1)) / sigma
         weight = np.maximum(weight / (1.0 + spread**2)[:, None], exists * 1e-9)
-    error = sigma * np.sqrt(np.maximum(np.diag(inverse)[:width] + 0.25 * np.diag(inverse)[width : 2 * width], 0.0))
+    variance = np.diag(np.linalg.pinv(normal, hermitian=True))
+    drift_variance = variance[width : 2 * width] if use_drift else np.zeros(width)
+    error = sigma * np.sqrt(np.maximum(variance[:width] + 0.25 * drift_variance, 0.0))
     sizes = [(h, at, float(theta[2 * width + n])) for n, (h, at) in enumerate(jumps)]
     return _Fit(hosts, t0, theta[:width], theta[width : 2 * width] / span, sizes, residual, weight * exists, sigma, error)
 
 
 def _normal_equations(y: Float, weight: Float, features: Float, owner: NDArray[np.int64], width: int, use_drift: bool) -> tuple[Float, Float]:
-    """Least squares with one free value per row of `y` eliminated; mean offset and mean drift held at 0."""
+    """Least squares with one free value per row of `y` eliminated; mean offset and mean drift held at 0. Solution and matrix."""
     total = weight.sum(1)
     weighted = features * weight[:, owner]
     same = owner[:, None] == owner[None, :]
@@ -182,8 +189,10 @@ def _normal_equations(y: Float, weight: Float, features: Float, owner: NDArray[n
         r[width : 2 * width] = 0.0
         a[np.arange(width, 2 * width), np.arange(width, 2 * width)] = scale
     a[np.diag_indices_from(a)] += 1e-12 * scale
-    inverse = np.linalg.pinv(a)
-    return inverse @ r, inverse if use_drift else np.where(np.arange(len(a))[:, None] < width, inverse, 0.0)
+    try:
+        return np.linalg.solve(a, r), a
+    except np.linalg.LinAlgError:
+        return np.linalg.lstsq(a, r, rcond=None)[0], a
 
 
 def _pieces(fit: _Fit, starts: Mapping[str, int]) -> tuple[list[dict[str, object]], list[Notice]]:
@@ -207,6 +216,6 @@ def _pieces(fit: _Fit, starts: Mapping[str, int]) -> tuple[list[dict[str, object
                     )
                 )
         for start, jumped in moments:
-            there = offset + drift * (start - fit.t0) + jumped
+            there = offset + drift * (start - offset - fit.t0) + jumped
             rows.append(_row(host, start, -round(there), -drift * 1e6, uncertainty, "collective-ends"))
     return rows, notices

@@ -205,6 +205,11 @@ def _pools(threads: pl.DataFrame) -> pl.DataFrame:
     return threads.with_columns(pl.Series("channel", pools, pl.Int64))
 
 
+def _elements(column: str) -> pl.Expr:
+    """A number of elements, null where it is no possible one (a byte count would not fit int64)."""
+    return pl.when(pl.col(column).is_between(0, 2**55)).then(pl.col(column))
+
+
 def _normalised(rows: pl.DataFrame) -> pl.DataFrame:
     """Standard operation names, sizes in bytes, the peer of point-to-point operations."""
 
@@ -218,8 +223,8 @@ def _normalised(rows: pl.DataFrame) -> pl.DataFrame:
     out = rows.with_columns(
         pl.coalesce(from_record, from_note, from_name, pl.lit("unknown")).alias("operation"),
         pl.when(from_record.is_not_null()).then(pl.lit("metadata")).otherwise(pl.lit("name")).alias("operation_origin"),
-        pl.when(copy).then(pl.col("bytes")).otherwise(pl.col("in_elements") * size).alias("in_bytes"),
-        (pl.col("out_elements") * size).alias("out_bytes"),
+        pl.when(copy).then(pl.col("bytes")).otherwise(_elements("in_elements") * size).alias("in_bytes"),
+        (_elements("out_elements") * size).alias("out_bytes"),
         (pl.col("source_ts_ns") + pl.col("dur_ns")).alias("end_ns"),
         pl.col("source_ts_ns").alias("start_ns"),
         pl.col("note").str.extract(r"^\w+:(?:send|recv) \d+(?:->|<-)(\d{1,9})", 1).cast(pl.Int32, strict=False).alias("note_peer"),

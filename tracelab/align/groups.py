@@ -57,7 +57,7 @@ def _by_name(rows: pl.DataFrame) -> pl.DataFrame:
 def _by_ends(rows: pl.DataFrame, listed: pl.DataFrame) -> tuple[pl.DataFrame, set[str]]:
     """Members and peers of operations without any metadata, and the groups that may have more members than were seen."""
     silent = rows.filter(pl.col("members").is_null() & ~pl.col("stated") & (pl.col("rank") >= 0) & (pl.col("library") != "peer-copy"))
-    rows = rows.with_columns(pl.lit(False).alias("inferred"))
+    rows = rows.with_columns(pl.lit(False).alias("inferred"), pl.lit(None, pl.Int64).alias("communicator"))
     if not silent.height:
         return rows, set()
     p2p = pl.col("operation").is_in(["send", "recv"])
@@ -65,8 +65,13 @@ def _by_ends(rows: pl.DataFrame, listed: pl.DataFrame) -> tuple[pl.DataFrame, se
     found, open_groups = infer_groups(silent.filter(~p2p), _stated_partitions(listed))
     keys = ["rank", "channel"]
     table = pl.DataFrame(
-        {"rank": [k[0] for k in found], "channel": [k[1] for k in found], "_members": [_text(v) for v in found.values()]},
-        schema={"rank": pl.Int32, "channel": pl.Int64, "_members": pl.Categorical},
+        {
+            "rank": [k[0] for k in found],
+            "channel": [k[1] for k in found],
+            "_members": [_text(v) for v, _ in found.values()],
+            "_communicator": [n for _, n in found.values()],
+        },
+        schema={"rank": pl.Int32, "channel": pl.Int64, "_members": pl.Categorical, "_communicator": pl.Int64},
     )
     apart = pl.DataFrame(
         {"op_id": list(peers), "_peer": list(peers.values()), "_pipe": [_text(pipes[i]) for i in peers]},
@@ -81,8 +86,9 @@ def _by_ends(rows: pl.DataFrame, listed: pl.DataFrame) -> tuple[pl.DataFrame, se
         (quiet & guess.is_not_null()).alias("inferred"),
         pl.when(quiet).then(guess).otherwise(pl.col("members")).alias("members"),
         pl.coalesce("_peer", "peer").alias("peer"),
+        pl.when(quiet).then(pl.col("_communicator")).alias("communicator"),
     )
-    return out.drop("_members", "_peer", "_pipe"), {_text(m) for m in open_groups}
+    return out.drop("_members", "_peer", "_pipe", "_communicator"), {_text(m) for m in open_groups}
 
 
 def _text(members: Members) -> str:
@@ -160,8 +166,8 @@ def _numbered(rows: pl.DataFrame, world_size: int | None, told: dict[str, str], 
     names = rows.select("rank", "group_id", "group_desc", "group_name").unique().sort("rank", "group_id", "group_desc", *order, nulls_last=True)
     names = names.with_columns(pl.int_range(pl.len()).over("rank", "group_id", "group_desc").alias("number"))
     rows = rows.join(names, on=["rank", "group_id", "group_desc", "group_name"], how="left", nulls_equal=True, maintain_order="left", validate="m:1")
-    # Without metadata the channel of the rank is the communicator, and one group was inferred per channel.
-    comm = pl.format("{}#{}", pl.col("group_desc").fill_null(""), pl.col("number"))
+    # Without metadata each set of channels that end together is a communicator of its own.
+    comm = pl.format("{}#{}#{}", pl.col("group_desc").fill_null(""), pl.col("number"), pl.col("communicator").fill_null(-1))
     return rows.with_columns(comm.alias("comm")).drop("key", "number", "members", "stated_members"), GROUPS.conform(groups)
 
 

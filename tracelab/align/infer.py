@@ -81,10 +81,11 @@ def _entities(rows: pl.DataFrame, key: list[str]) -> dict[tuple[int, ...], tuple
     return out
 
 
-def infer_groups(rows: pl.DataFrame, stated: list[set[Members]]) -> tuple[dict[Entity, Members], set[Members]]:
-    """Members by (rank, channel), for channels of collectives without metadata, and the groups that may have more members.
+def infer_groups(rows: pl.DataFrame, stated: list[set[Members]]) -> tuple[dict[Entity, tuple[Members, int]], set[Members]]:
+    """Groups of channels of collectives without metadata.
 
-    A channel that fits no other is left out.
+    Members and number of the communicator by (rank, channel); and the groups that may have more members. A channel that
+    fits no other is left out.
     """
     if not rows.height:
         return {}, set()
@@ -92,19 +93,20 @@ def infer_groups(rows: pl.DataFrame, stated: list[set[Members]]) -> tuple[dict[E
     by_signature: dict[tuple[object, ...], list[Entity]] = defaultdict(list)
     for entity, (_, signature) in sorted(entities.items()):
         by_signature[signature].append((entity[0], entity[1]))
-    out: dict[Entity, Members] = {}
+    out: dict[Entity, tuple[Members, int]] = {}
     for same in by_signature.values():
         if len({r for r, _ in same}) < 2:
             continue
         far = _distances(same, [entities[e][0] for e in same])
-        for cluster in _stated_clusters(same, far, stated) or _clusters(same, far):
+        found = _stated_clusters(same, far, stated) or _merged(_clusters(same, far), entities)
+        for number, cluster in enumerate(found, len(out)):
             ranks = tuple(sorted(r for r, _ in cluster))
             if len(set(ranks)) == len(ranks) > 1:
-                out.update(dict.fromkeys(cluster, ranks))
+                out.update(dict.fromkeys(cluster, (ranks, number)))
     # A channel that does the same kind of things and fits no group may belong to one: it may have lost some of its rows.
     kinds = {e: _kinds(signature) for e, (_, signature) in entities.items()}
     loose = {kinds[e] for e in kinds if (e[0], e[1]) not in out}
-    open_groups = {members for e, members in out.items() if kinds[e] in loose}
+    open_groups = {members for e, (members, _) in out.items() if kinds[e] in loose}
     return out, open_groups
 
 
@@ -123,7 +125,7 @@ def _stated_clusters(same: list[Entity], far: dict[tuple[Entity, Entity], float]
         covered = [e for cluster in clusters for e in cluster]
         if len(covered) != len(same) or len(set(covered)) != len(covered):
             continue
-        pairs = [far[a, b] for cluster in clusters for a, b in combinations(sorted(cluster), 2)]
+        pairs = [far.get((a, b), float("inf")) for cluster in clusters for a, b in combinations(sorted(cluster), 2)]
         options.append((float(np.mean(pairs)), clusters))
     if not options:
         return []
@@ -143,6 +145,33 @@ def _clusters(same: list[Entity], far: dict[tuple[Entity, Entity], float]) -> li
         return [same] if len({r for r, _ in same}) == len(same) else []
     limit = max(4.0 * float(np.median(finite)), FLOOR_NS)
     return _equal_components(same, [pair for pair, d in far.items() if d <= limit])
+
+
+def _merged(clusters: list[list[Entity]], entities: dict[tuple[int, ...], tuple[Ends, tuple[object, ...]]]) -> list[list[Entity]]:
+    """Clusters that differ by a clock that was set once are one: on either side of that moment their ends keep together."""
+    if len(clusters) < 2 or len(clusters) > FEW:
+        return clusters
+    first = [entities[c[0]][0] for c in clusters]
+    edges = [(clusters[i][0], clusters[j][0]) for i, j in combinations(range(len(clusters)), 2) if _distance_with_jump(first[i], first[j]) <= FLOOR_NS]
+    if not edges:
+        return clusters
+    inside = [(c[0], e) for c in clusters for e in c[1:]]
+    return _equal_components([e for c in clusters for e in c], inside + edges) or clusters
+
+
+def _distance_with_jump(a: Ends, b: Ends) -> float:
+    """`distance` with one jump allowed, at the best place that leaves eight operations on either side."""
+    common = sorted(a.keys() & b.keys(), key=lambda k: a[k])
+    d = np.array([(b[k] - a[k]) - (b[common[0]] - a[common[0]]) for k in common], dtype=np.float64)
+    best = float("inf")
+    # From one operation to the next the difference stays, but for the one where the clock was set.
+    if len(d) < 4 * MIN_COMMON or np.quantile(np.abs(np.diff(d)), MOST) > FLOOR_NS:
+        return best
+    d = d[np.unique(np.linspace(0, len(d) - 1, 2 * SAMPLE).astype(np.int64))]
+    for at in range(2 * MIN_COMMON, len(d) - 2 * MIN_COMMON + 1):
+        off = np.concatenate([np.abs(part - np.median(part)) for part in (d[:at], d[at:])])
+        best = min(best, float(np.quantile(off, MOST)))
+    return best
 
 
 def _equal_components(nodes: list[Entity], edges: list[tuple[Entity, Entity]]) -> list[list[Entity]]:

@@ -76,7 +76,9 @@ def _finding(tables: Tables, x: Excess, c: Culprit, hosts: dict[int, str], param
     if c.kind == "host_stall" and (x.part.on_host or c.cause == "compute"):
         says = _ON_HOST if x.part.on_host else _INTERRUPTED
     text = says.format(where=where, much=c.much)
-    agree = lost >= 0.5 * c.excess_ns and len(steps) >= 3
+    # A stage of one rank may have more work or a slower GPU: nobody else does the same.
+    single_stage = c.kind == "pipeline_imbalance" and len(c.rows) == 1
+    agree = lost >= 0.5 * c.excess_ns and len(steps) >= 3 and not single_stage
     return Finding(
         id=finding_id(c.kind, c.hosts or subject or ["all"]),
         kind=c.kind,

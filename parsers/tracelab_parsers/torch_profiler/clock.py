@@ -72,6 +72,7 @@ class Clock:
         self._notices = notices
         self._base: int | None = None
         self._sought = False
+        self.counts_from_base = False
 
     def _resolve(self) -> int | None:
         if not self._sought:
@@ -83,6 +84,7 @@ class Clock:
     def absolute(self, ts: Ints) -> Ints:
         """`ts` (ns, as the file counts them) since the Unix epoch."""
         relative = ts < ABSOLUTE_NS
+        self.counts_from_base = self.counts_from_base or bool(ts[relative].any())
         if not relative.any():
             return ts
         base = self._resolve()

@@ -60,7 +60,10 @@ class Reading:
             if "trailing-data" in self._notices:
                 self._trailing(document.trailing_text(_TRAILING_BYTES))
             clock.confirm()
-            return self._finish(read_metadata(document.values), rows, stream.torn or "truncated" in self._notices)
+            info = self._finish(read_metadata(document.values), rows, stream.torn or "truncated" in self._notices)
+            if rows.start_ns is not None:
+                info.metadata["generation"] = _generation(clock, document.decoder is EXACT_EVENTS)
+            return info
 
     def _opened(self, document: JsonDocument[Event], chunk: Chunk[Event]) -> EventChunk:
         """The chunk, decoded again with its times as text where floats cannot hold them; so is what follows."""
@@ -90,6 +93,11 @@ class Reading:
         for notice in notices.all():
             self._emit.notice(notice)
         return SourceInfo([_part(meta, rows)], _facts(meta, rows), rows.counts.result(), torn)
+
+
+def _generation(clock: Clock, fractions: bool) -> str:
+    """How the trace counts time, which tells the age of the profiler: until March 2024, until May 2024, or since."""
+    return "relative" if clock.counts_from_base else "absolute-ns" if fractions else "absolute-us"
 
 
 def _part(meta: Metadata, rows: RowWriter) -> Part:
