@@ -33,10 +33,11 @@ def _of_module(tree: ast.Module) -> Iterator[Explained]:
     yield from _table_entries(tree)
     for scope in ast.walk(tree):
         if isinstance(scope, ast.FunctionDef):
-            texts = _assigned(ast.walk(scope))
+            statements = sorted((n for n in ast.walk(scope) if isinstance(n, ast.stmt)), key=lambda n: n.lineno)
             for node in ast.walk(scope):
                 if isinstance(node, ast.Call) and _name(node.func) == "Notice" and isinstance(node.args[0], ast.Constant):
-                    yield _explained(str(node.args[0].value), node.args[1:4], texts)
+                    before = _assigned(n for n in statements if n.lineno < node.lineno)
+                    yield _explained(str(node.args[0].value), node.args[1:4], before)
 
 
 def _table_entries(tree: ast.Module) -> Iterator[Explained]:
