@@ -177,4 +177,6 @@ def _name(descs: list[str], names: list[str], ranks: list[int] | None, seen: int
         return ", ".join(told[:3])
     if names:
         return "group " + ", ".join(names[:3])
-    return f"all {seen} ranks" if ranks and len(ranks) == seen else f"unnamed group of {len(ranks or [])} ranks"
+    if not ranks:
+        return "group of unknown ranks"
+    return f"all {seen} ranks" if len(ranks) == seen else f"unnamed group of {len(ranks)} ranks"

@@ -8,20 +8,27 @@ communicators it wanders. No clock needs to be right for that.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from itertools import combinations
+from typing import TypeVar
 
 import numpy as np
 import polars as pl
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
 
 __all__ = ["Members", "distance", "infer_groups", "infer_peers"]
 
 Members = tuple[int, ...]
 Entity = tuple[int, int]
+Node = TypeVar("Node", int, Entity)
 Ends = dict[tuple[int, int], int]
 """End by (step, position in the step)."""
 
 FLOOR_NS = 30_000
 """Ends of one operation spread over 1 to 10 µs on one host; a network adds as much."""
+TIGHT_NS = 3_000
+"""Where the nearest ends are this close, so are those of all members: jitter of the clock readings on one host."""
 MIN_COMMON = 4
 MOST = 0.6
 """Share of operations that must end together: a lost kernel moves all that follow in its step."""
@@ -143,8 +150,13 @@ def _clusters(same: list[Entity], far: dict[tuple[Entity, Entity], float]) -> li
     if not finite:
         # Too few operations to tell apart: with one channel per rank the only group that is sure to exist is the world.
         return [same] if len({r for r, _ in same}) == len(same) else []
-    limit = max(4.0 * float(np.median(finite)), FLOOR_NS)
-    return _equal_components(same, [pair for pair, d in far.items() if d <= limit])
+    usual = 4.0 * float(np.median(finite))
+    for limit in (max(usual, FLOOR_NS), max(usual, TIGHT_NS)):
+        # Ranks of different groups that run in step can end within the floor too; the tighter limit then tells them apart.
+        found = _equal_components(same, [pair for pair, d in far.items() if d <= limit])
+        if found:
+            return found
+    return []
 
 
 def _merged(clusters: list[list[Entity]], entities: dict[tuple[int, ...], tuple[Ends, tuple[object, ...]]]) -> list[list[Entity]]:
@@ -174,22 +186,22 @@ def _distance_with_jump(a: Ends, b: Ends) -> float:
     return best
 
 
+def _components(nodes: Sequence[Node], edges: Sequence[tuple[Node, Node]]) -> list[list[Node]]:
+    """Connected components, each in order, by their first node."""
+    number = {n: i for i, n in enumerate(nodes)}
+    pairs = np.array([(number[a], number[b]) for a, b in edges], dtype=np.int64).reshape(-1, 2)
+    graph = coo_matrix((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(len(nodes), len(nodes)))
+    _, labels = connected_components(graph, directed=False)
+    found: dict[int, list[Node]] = defaultdict(list)
+    for n, label in zip(nodes, labels.tolist(), strict=True):
+        found[label].append(n)
+    return sorted(sorted(c) for c in found.values())
+
+
 def _equal_components(nodes: list[Entity], edges: list[tuple[Entity, Entity]]) -> list[list[Entity]]:
-    root = {n: n for n in nodes}
-
-    def find(n: Entity) -> Entity:
-        while root[n] != n:
-            root[n] = root[root[n]]
-            n = root[n]
-        return n
-
-    for a, b in edges:
-        root[find(a)] = find(b)
-    components: dict[Entity, list[Entity]] = defaultdict(list)
-    for n in nodes:
-        components[find(n)].append(n)
-    sizes = {len(c) for c in components.values()}
-    return [sorted(c) for c in components.values()] if len(sizes) == 1 else []
+    """The connected components where all are of one size, else none: the groups of one kind of operation divide the ranks evenly."""
+    found = _components(nodes, edges)
+    return found if len({len(c) for c in found}) == 1 else []
 
 
 def infer_peers(rows: pl.DataFrame) -> tuple[dict[int, int], dict[int, Members]]:
@@ -223,18 +235,6 @@ def infer_peers(rows: pl.DataFrame) -> tuple[dict[int, int], dict[int, Members]]
 
 
 def _pipes(pairs: list[tuple[tuple[int, ...], tuple[int, ...]]]) -> dict[int, Members]:
-    neighbours: dict[int, set[int]] = defaultdict(set)
-    for s, r in pairs:
-        neighbours[s[0]].add(r[0])
-        neighbours[r[0]].add(s[0])
-    out: dict[int, Members] = {}
-    for rank in sorted(neighbours):
-        if rank in out:
-            continue
-        seen, todo = {rank}, [rank]
-        while todo:
-            for n in neighbours[todo.pop()] - seen:
-                seen.add(n)
-                todo.append(n)
-        out.update(dict.fromkeys(seen, tuple(sorted(seen))))
-    return out
+    """Per rank all ranks that it reaches through neighbours: its pipeline."""
+    edges = [(s[0], r[0]) for s, r in pairs]
+    return {rank: tuple(pipe) for pipe in _components(sorted({r for e in edges for r in e}), edges) for rank in pipe}
