@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from tracelab.errors import SchemaError, TracelabError
 from tracelab.ingest import pipeline
 from tracelab.ingest.discovery import Candidate
 from tracelab.ingest.pipeline import Ingested, ProgressState, ingest
-from tracelab.ingest.store import Store, content_key, entry_name
+from tracelab.ingest.store import Store, StoreError, content_key, entry_name
 from tracelab.plugins import Emitter, EventCount, Match, Notice, Part, SourceFile, SourceInfo
 from tracelab.tables import PROCESS_GROUPS, TableSpec
 
@@ -125,8 +127,10 @@ def test_a_damaged_entry_is_written_again(parser: LineParser, files: Files, tmp_
     store = tmp_path / "store"
     source = ingest(files(a="x"), store)[0].source
     assert source is not None
-    source.path("process_groups").write_bytes(b"cut short")
-    assert names(ingest(files(a="x"), store)[0]) == ["x"]
+    damaged = bytearray(source.path("process_groups").read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    source.path("process_groups").write_bytes(damaged)
+    assert names(ingest(files(a="x"), store)[0]) == ["x"], "of the same size, but not the same"
     (Path(source.folder) / "source.json").write_text("{")
     assert names(ingest(files(a="x"), store)[0]) == ["x"]
     assert parser.parsed == ["a", "a", "a"]
@@ -145,6 +149,38 @@ def test_of_two_runs_that_race_both_end_with_a_whole_entry(files: Files, tmp_pat
     assert first.folder == second.folder
     assert store.lookup(entry) == first
     assert [p.name for p in store.folder(entry).parent.iterdir()] == [store.folder(entry).name]
+
+
+def test_a_race_over_a_damaged_entry_ends_well(files: Files, tmp_path: Path) -> None:
+    (candidate,) = files(a="x")
+    store, parser = Store(tmp_path / "store"), LineParser()
+    entry = entry_name(content_key(candidate.path), parser, {})
+    store.folder(entry).mkdir(parents=True)
+    (store.folder(entry) / "source.json").write_text("{")
+    with store.writer(entry) as slow, store.writer(entry) as fast:
+        first = fast.publish(SourceInfo([Part()]))
+        assert slow.publish(SourceInfo([Part()])).folder == first.folder
+    assert store.lookup(entry) == first
+
+
+def test_what_killed_runs_left_is_cleared_away_in_time(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for name, age in (("old", 100_000), ("new", 10)):
+        left = store.root / "aa" / f".tmp-{name}"
+        left.mkdir(parents=True)
+        os.utime(left, (time.time() - age,) * 2)
+    store.prepare()
+    assert [p.name for p in (store.root / "aa").iterdir()] == [".tmp-new"]
+
+
+def test_a_cache_that_breaks_midway_is_not_blamed_on_the_file(parser: LineParser, files: Files, tmp_path: Path) -> None:
+    candidates = files(a="x", b="y")
+    store = Store(tmp_path / "store")
+    entry = entry_name(content_key(candidates[1].path), parser, {})
+    store.root.mkdir(parents=True)
+    (store.root / entry[:2]).write_text("a file where a folder belongs")
+    with pytest.raises(StoreError, match="cannot be written"):
+        ingest(candidates, tmp_path / "store")
 
 
 def test_a_killed_run_leaves_nothing_that_counts(files: Files, tmp_path: Path) -> None:

@@ -13,15 +13,12 @@ from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, 
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from tracelab.errors import TracelabError
 from tracelab.ingest.discovery import Candidate
-from tracelab.ingest.store import Store, StoredSource, content_key, entry_name
+from tracelab.ingest.store import Store, StoredSource, StoreError, content_key, entry_name
 from tracelab.plugins import Notice, Parser, SourceFile, parsers
-
-if TYPE_CHECKING:
-    from multiprocessing.queues import SimpleQueue
 
 __all__ = ["Ingested", "Options", "ProgressState", "ingest", "usable_cores"]
 
@@ -43,6 +40,7 @@ class ProgressState:
     cached: int
 
 
+Result = StoredSource | Notice
 OnProgress = Callable[[ProgressState], None]
 
 
@@ -77,13 +75,16 @@ class _Meter:
         self._files, self._bytes = len(candidates), sum(c.size_bytes for c in candidates)
         self._done_files = self._done_bytes = self._cached = 0
         self._partial: dict[str, int] = {}
+        self._finished: set[str] = set()
 
-    def partial(self, name: str, bytes_read: int) -> None:
-        self._partial[name] = bytes_read
-        self._report()
+    def partial(self, candidate: Candidate, bytes_read: int) -> None:
+        if candidate.name not in self._finished:
+            self._partial[candidate.name] = min(bytes_read, candidate.size_bytes)
+            self._report()
 
     def finished(self, candidate: Candidate, *, cached: bool = False) -> None:
         self._partial.pop(candidate.name, None)
+        self._finished.add(candidate.name)
         self._done_files += 1
         self._done_bytes += candidate.size_bytes
         self._cached += cached
@@ -114,63 +115,76 @@ def _parse(parser: Parser, job: _Job, store: Store, options: Options, on_progres
         return writer.publish(info)
 
 
-_queue: SimpleQueue[tuple[str, int]] | None = None
+_read_so_far: Any = None
+"""In a worker: bytes read per file, in memory shared with the parent. Nobody locks it, so nobody can be left waiting for a
+worker that was killed."""
 
 
-def _start_worker(queue: SimpleQueue[tuple[str, int]]) -> None:
-    global _queue  # noqa: PLW0603  # the one way to hand a queue to the workers of a pool
-    _queue = queue
+def _start_worker(shared: Any) -> None:
+    global _read_so_far  # noqa: PLW0603  # the one way to hand shared memory to the workers of a pool
+    _read_so_far = shared
 
 
-def _work(job: _Job, store_root: Path, options: Options) -> StoredSource:
-    queue = _queue
-    tell = None if queue is None else lambda n: queue.put((job.candidate.name, n))
+def _work(number: int, job: _Job, store_root: Path, options: Options) -> StoredSource:
+    def tell(bytes_read: int) -> None:
+        _read_so_far[number] = bytes_read
+
     return _parse(parsers()[job.parser], job, Store(store_root), options, tell)
 
 
-def _in_process(jobs: Sequence[_Job], store: Store, options: Options, meter: _Meter) -> dict[str, StoredSource | Notice]:
-    out: dict[str, StoredSource | Notice] = {}
+def _in_process(jobs: Sequence[_Job], store: Store, options: Options, meter: _Meter) -> dict[str, Result]:
+    out: dict[str, Result] = {}
     for job in jobs:
         name = job.candidate.name
         try:
-            out[name] = _parse(parsers()[job.parser], job, store, options, lambda n, name=name: meter.partial(name, n))  # type: ignore[misc]
+            out[name] = _parse(parsers()[job.parser], job, store, options, lambda n, job=job: meter.partial(job.candidate, n))  # type: ignore[misc]
+        except StoreError:
+            raise
         except Exception as e:  # noqa: BLE001  # the boundary of one file: whatever its parser does, the others are read
             out[name] = _failure(e)
         meter.finished(job.candidate)
     return out
 
 
-def _in_pool(jobs: Sequence[_Job], store_root: Path, options: Options, workers: int, meter: _Meter) -> dict[str, StoredSource | Notice]:
+def _one_pool(jobs: Sequence[_Job], store_root: Path, options: Options, workers: int, meter: _Meter, out: dict[str, Result]) -> list[_Job]:
+    """Parses in new processes; returns the jobs that a dying process took with it."""
     context = multiprocessing.get_context("spawn")
-    queue: SimpleQueue[tuple[str, int]] = context.SimpleQueue()
-    out: dict[str, StoredSource | Notice] = {}
+    shared = context.RawArray("q", len(jobs))
     broken: list[_Job] = []
-    with ProcessPoolExecutor(workers, context, _start_worker, (queue,)) as pool:
-        # the largest first, so that no single file is left running alone at the end
-        order = sorted(jobs, key=lambda j: -j.candidate.size_bytes)
-        waiting: dict[Future[StoredSource], _Job] = {pool.submit(_work, j, store_root, options): j for j in order}
+    with ProcessPoolExecutor(min(workers, len(jobs)), context, _start_worker, (shared,)) as pool:
+        waiting: dict[Future[StoredSource], _Job] = {pool.submit(_work, n, j, store_root, options): j for n, j in enumerate(jobs)}
         while waiting:
             done, _ = wait(waiting, timeout=0.1, return_when="FIRST_COMPLETED")
-            while not queue.empty():
-                meter.partial(*queue.get())
+            for number, job in enumerate(jobs):
+                if shared[number]:
+                    meter.partial(job.candidate, shared[number])
             for future in done:
                 job = waiting.pop(future)
                 try:
                     out[job.candidate.name] = future.result()
+                except StoreError:
+                    pool.shutdown(cancel_futures=True)
+                    raise
                 except BrokenProcessPool:
                     broken.append(job)
                     continue
                 except Exception as e:  # noqa: BLE001  # the boundary of one file
                     out[job.candidate.name] = _failure(e)
                 meter.finished(job.candidate)
-    for job in broken:
-        # one worker's death fails all that wait: each gets a process of its own, so that only the guilty file is lost
-        try:
-            with ProcessPoolExecutor(1, context, _start_worker, (queue,)) as pool:
-                out[job.candidate.name] = pool.submit(_work, job, store_root, options).result()
-        except Exception as e:  # noqa: BLE001  # the boundary of one file
-            out[job.candidate.name] = _failure(e)
-        meter.finished(job.candidate)
+    return broken
+
+
+def _in_pool(jobs: Sequence[_Job], store_root: Path, options: Options, workers: int, meter: _Meter) -> dict[str, Result]:
+    out: dict[str, Result] = {}
+    # the largest first, so that no single file is left running alone at the end
+    rest = sorted(jobs, key=lambda j: (-j.candidate.size_bytes, j.candidate.name))
+    for _ in range(2):
+        # one worker's death fails all that wait: they are tried together once more, since most are innocent
+        rest = _one_pool(rest, store_root, options, workers, meter, out) if rest else []
+    for job in rest:
+        if _one_pool([job], store_root, options, 1, meter, out):
+            out[job.candidate.name] = _failure(BrokenProcessPool())
+            meter.finished(job.candidate)
     return out
 
 
@@ -184,16 +198,11 @@ def ingest(
 ) -> list[Ingested]:
     """Parses the claimed ones of `candidates` that the store does not hold yet; results in the order given.
 
-    `jobs` is the number of processes (default: usable cores). Raises `TracelabError` only where the store itself
-    cannot be written.
+    `jobs` is the number of processes (default: usable cores). Raises `StoreError` where the store cannot be written.
     """
     options = options or {}
     store = Store(store_root)
-    try:
-        store.root.mkdir(parents=True, exist_ok=True)
-    except OSError as e:
-        hint = "set TRACELAB_CACHE_DIR or --cache-dir to a folder that can"
-        raise TracelabError(f"the cache folder {store.root} cannot be written: {e.strerror}", hint=hint) from e
+    store.prepare()
     claimed = [c for c in candidates if c.parser is not None]
     meter = _Meter(on_progress, claimed)
     workers = max(1, jobs or usable_cores())
@@ -217,7 +226,7 @@ def ingest(
     if workers == 1 or len(new) == 1 or work < _POOL_PAYS_BYTES:
         parsed = _in_process(new, store, options, meter)
     else:
-        parsed = _in_pool(new, store_root, options, min(workers, len(new)), meter)
+        parsed = _in_pool(new, store_root, options, workers, meter)
     for entry, job in todo.items():
         for c in same[entry]:
             results[c.name] = parsed[job.candidate.name]
@@ -226,16 +235,16 @@ def ingest(
     return [_ingested(c, keys.get(c.name, ""), results[c.name]) for c in claimed]
 
 
-def _ingested(candidate: Candidate, content: str, result: StoredSource | Notice) -> Ingested:
+def _ingested(candidate: Candidate, content: str, result: Result) -> Ingested:
     if isinstance(result, Notice):
         return Ingested(candidate, content, None, result)
     return Ingested(candidate, content, result)
 
 
-def _hash(claimed: Sequence[Candidate], workers: int) -> tuple[dict[str, str], dict[str, StoredSource | Notice]]:
+def _hash(claimed: Sequence[Candidate], workers: int) -> tuple[dict[str, str], dict[str, Result]]:
     """Hashes in threads (hashing leaves the interpreter free); files that cannot be read any more become notices."""
     keys: dict[str, str] = {}
-    failed: dict[str, StoredSource | Notice] = {}
+    failed: dict[str, Result] = {}
     with ThreadPoolExecutor(workers) as pool:
         for candidate, future in [(c, pool.submit(content_key, c.path)) for c in claimed]:
             try:

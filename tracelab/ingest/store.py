@@ -12,14 +12,15 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from tracelab.errors import SchemaError
+from tracelab.errors import SchemaError, TracelabError
 from tracelab.plugins import Notice, Parser, SourceInfo
 
 if TYPE_CHECKING:
@@ -30,12 +31,30 @@ if TYPE_CHECKING:
 
     from tracelab.tables import TableSpec
 
-__all__ = ["EntryWriter", "Store", "StoredSource", "content_key", "default_store_path", "entry_name"]
+__all__ = ["EntryWriter", "Store", "StoreError", "StoredSource", "content_key", "default_store_path", "entry_name"]
 
 _LAYOUT = "2"
 """Raised when the layout of an entry changes; older entries are then simply not found."""
 _ROW_GROUP = 100_000
 """Rows buffered per table before they are written: large enough for good compression, small against memory."""
+
+
+_UNFINISHED = ".tmp-"
+_ABANDONED_S = 86_400
+"""No file takes a day to parse: an unfinished entry of that age belongs to a run that was killed."""
+
+
+class StoreError(TracelabError):
+    """The cache cannot be written: no fault of the file that was being read."""
+
+
+@contextlib.contextmanager
+def _cache_faults(store: Store) -> Iterator[None]:
+    try:
+        yield
+    except OSError as e:
+        hint = "free some space, or set TRACELAB_CACHE_DIR or --cache-dir to another folder"
+        raise StoreError(f"the cache folder {store.root} cannot be written: {e.strerror or e}", hint=hint) from e
 
 
 def default_store_path() -> Path:
@@ -61,10 +80,10 @@ def entry_name(key: str, parser: Parser, options: Mapping[str, bool | int | str]
 
 
 class StoredTable(msgspec.Struct, frozen=True):
-    """A Parquet file of an entry."""
+    """A Parquet file of an entry. `digest` is its `content_key`: a cache that decays is found out, not believed."""
 
     rows: int
-    size_bytes: int
+    digest: str
 
 
 class StoredSource(msgspec.Struct, frozen=True):
@@ -86,16 +105,30 @@ class Store:
     def __init__(self, root: Path) -> None:
         self.root = root / f"store-{_LAYOUT}"
 
+    def prepare(self) -> None:
+        """Makes the folder and clears away what killed runs left. Raises `StoreError` where it cannot be written."""
+        with _cache_faults(self):
+            self.root.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.root):
+                pass
+        for left in self.root.glob(f"*/{_UNFINISHED}*"):
+            with contextlib.suppress(OSError):
+                if time.time() - left.stat().st_mtime > _ABANDONED_S:
+                    shutil.rmtree(left)
+
     def folder(self, entry: str) -> Path:
         """Where the entry of that name is or would be."""
         return self.root / entry[:2] / entry
 
     def lookup(self, entry: str) -> StoredSource | None:
-        """The entry, or None where it is absent or damaged (it is then written again)."""
+        """The entry, or None where it is absent or damaged (it is then written again).
+
+        Reads the whole entry: about a hundredth of what the file itself is, which was read to find the entry.
+        """
         folder = self.folder(entry)
         try:
             found = msgspec.json.decode((folder / "source.json").read_bytes(), type=StoredSource)
-            whole = all((folder / f"{name}.parquet").stat().st_size == t.size_bytes for name, t in found.tables.items())
+            whole = all(content_key(folder / f"{name}.parquet") == t.digest for name, t in found.tables.items())
         except (OSError, msgspec.DecodeError):
             return None
         return msgspec.structs.replace(found, folder=str(folder)) if whole else None
@@ -117,8 +150,9 @@ class EntryWriter:
 
     def __enter__(self) -> Self:
         target = self._store.folder(self._entry)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        self._folder = Path(tempfile.mkdtemp(prefix=".tmp-", dir=target.parent))
+        with _cache_faults(self._store):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            self._folder = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=target.parent))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -152,32 +186,39 @@ class EntryWriter:
         for name, pending in self._pending.items():
             if pending:
                 self._write(name, pending[0].schema)
-        for writer in self._writers.values():
-            writer.close()
-        sizes = {n: StoredTable(self._rows[n], (self._folder / f"{n}.parquet").stat().st_size) for n in sorted(self._writers)}
-        self._writers = {}
-        source = StoredSource("", info, list(self._notices.values()), sizes)
-        (self._folder / "source.json").write_bytes(msgspec.json.encode(source))
+        with _cache_faults(self._store):
+            for writer in self._writers.values():
+                writer.close()
+            tables = {n: StoredTable(self._rows[n], content_key(self._folder / f"{n}.parquet")) for n in sorted(self._writers)}
+            self._writers = {}
+            source = StoredSource("", info, list(self._notices.values()), tables)
+            (self._folder / "source.json").write_bytes(msgspec.json.encode(source))
+            return self._move_into_place(source)
+
+    def _move_into_place(self, source: StoredSource) -> StoredSource:
+        """A folder cannot be replaced in one step: what stands in its place is taken if whole, else moved aside first."""
         target = self._store.folder(self._entry)
-        if self._store.lookup(self._entry) is None and target.exists():
-            # a damaged entry: moved aside first, since a folder cannot be replaced in one step
-            shutil.rmtree(target, ignore_errors=True)
         try:
             self._folder.rename(target)
         except OSError:
             faster = self._store.lookup(self._entry)
-            if faster is None:
-                raise
-            return faster
+            if faster is not None:
+                return faster
+            aside = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=target.parent))
+            with contextlib.suppress(FileNotFoundError):
+                target.rename(aside / "damaged")
+            shutil.rmtree(aside, ignore_errors=True)
+            self._folder.rename(target)
         return msgspec.structs.replace(source, folder=str(target))
 
     def _write(self, table: str, schema: pa.Schema) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        if table not in self._writers:
-            self._writers[table] = pq.ParquetWriter(self._folder / f"{table}.parquet", schema, compression="zstd", **_encodings(schema))
-        self._writers[table].write_table(pa.Table.from_batches(self._pending[table], schema))
+        with _cache_faults(self._store):
+            if table not in self._writers:
+                self._writers[table] = pq.ParquetWriter(self._folder / f"{table}.parquet", schema, compression="zstd", **_encodings(schema))
+            self._writers[table].write_table(pa.Table.from_batches(self._pending[table], schema))
         self._pending[table] = []
 
 
