@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracelab.results import Attribution, Cause, Finding, RankInfo, RunInfo
+from tracelab.results import AnalysisStatus, Attribution, Cause, Finding, RankInfo, RunInfo
 from tracelab.verdict import verdict
 
 
@@ -38,6 +38,12 @@ def test_nothing_found_says_where_the_time_goes() -> None:
     said = verdict(info(8, 8), [finding("tiny", "info")], TIME)
     assert said == "No cause of lost time stands out from noise: 8 steps on 8 ranks; a step takes 250 ms: 80.0 % compute, 20.0 % idle."
     assert verdict(info(8, None), [], None) == "No cause of lost time stands out from noise: 8 steps on 8 ranks."
+
+
+def test_what_was_not_checked_is_not_called_healthy() -> None:
+    broken = [AnalysisStatus("steps", "ok"), AnalysisStatus("stragglers", "error", "ValueError")]
+    assert verdict(info(8, 8), [], TIME, broken) == "Whether time was lost could not be checked: the analyses stragglers failed (8 steps on 8 ranks)."
+    assert verdict(info(8, 8, 0), [], None) == "Whether time was lost could not be checked: the files show no step of the job (0 steps on 8 ranks)."
 
 
 def test_one_rank_is_not_called_healthy() -> None:

@@ -85,13 +85,15 @@ class Outcome:
 
 
 def _data_table(spec: TableSpec, frame: pl.DataFrame) -> DataTable:
-    shown = frame
-    if frame.height > MAX_ROWS:
+    import polars as pl
+
+    shown = frame.head(MAX_ROWS)
+    if frame.height > MAX_ROWS and "step" in frame.columns:
         # whole steps are cut rather than whole ranks: a rank that is left out could be the guilty one
-        order = [n for n in ("step", *spec.sort) if n in frame.columns]
-        shown = frame.sort(order, maintain_order=True).head(MAX_ROWS).sort(spec.sort or order, maintain_order=True)
+        kept = frame.group_by("step").len().sort("step").filter(pl.col("len").cum_sum() <= MAX_ROWS)["step"]
+        shown = frame.filter(pl.col("step").is_in(kept.implode()))
     columns = [DataColumn(c.name, c.unit, c.doc, shown[c.name].to_list()) for c in spec.columns]
-    return DataTable(spec.name, spec.doc, columns, max(0, frame.height - MAX_ROWS))
+    return DataTable(spec.name, spec.doc, columns, frame.height - shown.height)
 
 
 def _run_one(analysis: Analysis, tables: Tables, params: object) -> Outcome:
@@ -112,11 +114,13 @@ def _run_one(analysis: Analysis, tables: Tables, params: object) -> Outcome:
 
 def run_analyses(analyses: Iterable[Analysis], tables: Tables, params: Mapping[str, object] | None = None, *, raise_errors: bool = False) -> list[Outcome]:
     """Runs each analysis on its own; `params` overrides the default parameters by analysis id."""
+    import polars as pl
+
     outcomes = []
     for analysis in analyses:
         try:
             outcomes.append(_run_one(analysis, tables, (params or {}).get(analysis.id) or analysis.params()))
-        except Exception as e:  # the one boundary: a broken analysis must not hide the others
+        except (Exception, pl.exceptions.PanicException) as e:  # the one boundary: a broken analysis must not hide the others
             if raise_errors:
                 raise
             outcomes.append(Outcome(analysis, AnalysisStatus(analysis.id, "error", f"{type(e).__name__}: {e}"), None))

@@ -66,7 +66,7 @@ def list_inputs(facts: JobFacts) -> list[Input]:
         elif item is None:
             role = "unreadable" if c.notice is not None and c.notice.severity == "error" else "unknown"
         else:
-            role = "unreadable" if item.source is None else "no-rank" if a is None else a.role
+            role = "unreadable" if item.source is None else "no-events" if a is None else a.role
         events = item.source.info.events if item is not None and item.source is not None else 0
         rank = a.process.rank if a is not None and a.role == "analysed" else None
         out.append(Input(c.name, c.parser or "", role, c.size_bytes, events, rank, c.looks_like))
@@ -150,7 +150,7 @@ def build_result(facts: JobFacts, outcomes: Sequence[Outcome]) -> RunResult:
     return RunResult(
         tool=Tool("tracelab", __version__),
         run=info,
-        verdict=verdict(info, findings, attribution),
+        verdict=verdict(info, findings, attribution, [o.status for o in outcomes]),
         attribution=attribution,
         findings=findings,
         not_observable=list({n.question: n for n in unseen}.values()),

@@ -79,8 +79,7 @@ def _jobs(ranks: RankMap) -> list[FoundJob]:
 
 def _ranks(ranks: RankMap) -> list[FoundRank]:
     out = []
-    for rank in ranks.ranks:
-        mine = [a for a in ranks.analysed if a.rank == rank]
+    for rank, mine in ranks.by_rank.items():
         first = mine[0].process
         files = sorted({a.process.name for a in mine})
         events = sum(a.process.events for a in mine)

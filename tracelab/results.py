@@ -285,7 +285,7 @@ class Section(msgspec.Struct, frozen=True):
 class Input(msgspec.Struct, frozen=True):
     """A file that was found, and what became of it.
 
-    `role`: analysed, duplicate, other-job, no-rank (no timed process in it), unreadable, ignored (by the manifest), unknown
+    `role`: analysed, duplicate, other-job, no-events (nothing timed in it), unreadable, ignored (by the manifest), unknown
     (no parser claims it).
     """
 

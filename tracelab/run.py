@@ -20,12 +20,12 @@ from tracelab.align import Aligned, align
 from tracelab.analyses import ANALYSES
 from tracelab.analysis import Outcome, run_analyses
 from tracelab.document import JobFacts, build_result
-from tracelab.errors import ManifestError, NoUsableInputError, UnknownNameError, UsageError
+from tracelab.errors import ManifestError, NoUsableInputError, UnknownNameError
 from tracelab.ingest.discovery import Candidate, discover
 from tracelab.ingest.identity import FileNotice, identify
 from tracelab.ingest.manifest import FileEntry, Manifest, load_manifest
 from tracelab.ingest.pipeline import Ingested, OnProgress, Options, ingest
-from tracelab.ingest.rankmap import RankMap, map_ranks
+from tracelab.ingest.rankmap import Assignment, RankMap, map_ranks
 from tracelab.ingest.scan import notices_frame, scan_parsed, sources_frame
 from tracelab.ingest.store import default_store_path
 from tracelab.inspection import Inspection, inspect_job
@@ -78,10 +78,7 @@ class Run:
         self.root, self.manifest = root, manifest
         self.candidates, self.ingested = tuple(candidates), tuple(ingested)
         processes, self._identity_notices = identify(ingested, manifest)
-        try:
-            self.rank_map: RankMap = map_ranks(processes, manifest, job)
-        except IndexError:
-            raise UsageError(f"there is no job number {job} in {root}", hint="`tracelab inspect` lists the jobs") from None
+        self.rank_map: RankMap = map_ranks(processes, manifest, job)
 
     def __repr__(self) -> str:
         return f"<tracelab.Run {str(self.root)!r}: {len(self.rank_map.ranks)} of {self.rank_map.world_size or '?'} ranks, {len(self.candidates)} files>"
@@ -121,7 +118,7 @@ class Run:
     @cached_property
     def notices(self) -> tuple[FileNotice, ...]:
         """Everything that could not be read or trusted: of files in order, of the rank map, of the alignment."""
-        found: list[FileNotice] = [FileNotice(c.name, c.notice) for c in self.candidates if c.notice is not None]
+        found: list[FileNotice] = [FileNotice(c.name, c.notice) for c in self.candidates if c.notice is not None and not c.ignored]
         for item in self.ingested:
             of_file = [item.notice] if item.notice is not None else []
             of_file += item.source.notices if item.source is not None else []
@@ -137,16 +134,15 @@ class Run:
         import polars as pl
 
         counts = Counter(n.path for n in self.notices)
-        rows = [self._rank_row(rank, counts) for rank in self.rank_map.ranks]
+        rows = [self._rank_row(rank, mine, counts) for rank, mine in self.rank_map.by_rank.items()]
         frame = pl.DataFrame(rows, schema=RANKS.polars, orient="row")
         for column in ("start_ns", "end_ns"):
             times = frame.lazy().select("rank", source_ts_ns=column, ts_ns=column)
             frame = frame.with_columns(self.aligned.to_aligned(times).collect()["ts_ns"].alias(column))
         return RANKS.conform(frame)
 
-    def _rank_row(self, rank: int, notices: Counter[str]) -> dict[str, object]:
+    def _rank_row(self, rank: int, mine: Sequence[Assignment], notices: Counter[str]) -> dict[str, object]:
         """A row of `ranks`, with times in the host's own clock."""
-        mine = [a for a in self.rank_map.analysed if a.rank == rank]
         paths = list(dict.fromkeys(a.process.name for a in mine))
         spans = [a.process.span for a in mine if a.process.span is not None]
         stored = [s for a in mine if (s := self.ingested[a.process.source].source) is not None]
@@ -192,6 +188,10 @@ class Run:
 
     def outcomes(self, params: Mapping[str, object] | None = None, *, raise_errors: bool = False) -> list[Outcome]:
         """Every analysis with its status and typed result."""
+        known = {a.id for a in ANALYSES}
+        for name in params or {}:
+            if name not in known:
+                raise UnknownNameError("analysis", name, known)
         return run_analyses(ANALYSES, self.tables, params, raise_errors=raise_errors)
 
     def analyze(self, params: Mapping[str, object] | None = None, *, raise_errors: bool = False) -> RunResult:
@@ -232,7 +232,7 @@ def open_run(
     candidates = discover(root, formats)
     candidates = [replace(c, parser=None, ignored=True) if settings.files.get(c.name, _KEEP).ignore else c for c in candidates]
     unknown = sorted(set(settings.files) - {c.name for c in candidates})
-    if unknown:
+    if unknown and root.is_dir():
         hint = "paths are relative to the directory, with / between folders"
         raise ManifestError(f"the manifest names files that are not in {root}: {', '.join(unknown)}", hint=hint)
     store = Path(cache_dir) if cache_dir is not None else default_store_path()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tracelab.results import Attribution, Finding, RunInfo
+from tracelab.results import AnalysisStatus, Attribution, Finding, RunInfo
 from tracelab.units import NS_PER_S, format_duration, format_share
 
 __all__ = ["verdict"]
@@ -12,10 +12,14 @@ __all__ = ["verdict"]
 _MATTERS = ("critical", "major", "minor")
 
 
-def verdict(info: RunInfo, findings: Sequence[Finding], attribution: Attribution | None) -> str:
+def verdict(info: RunInfo, findings: Sequence[Finding], attribution: Attribution | None, statuses: Sequence[AnalysisStatus] = ()) -> str:
     """What cost the most, or that nothing stands out; always with how much of the job was seen."""
     seen = _seen(info)
     matter = [f for f in findings if f.severity in _MATTERS]
+    failed = [s.id for s in statuses if s.status == "error"]
+    if not matter and (failed or not info.steps):
+        why = f"the analyses {', '.join(failed)} failed" if failed else "the files show no step of the job"
+        return f"Whether time was lost could not be checked: {why} ({seen})."
     if not matter:
         what = "No cause of lost time stands out from noise" if len(info.ranks) > 1 else "No cause of lost time can be seen from one rank alone"
         return f"{what}: {seen}{_where_time_goes(attribution)}."

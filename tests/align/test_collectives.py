@@ -15,7 +15,7 @@ NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)"
 
 
 def _rows(tables: Parsed) -> pl.DataFrame:
-    return communication_rows(tables, rank_steps(tables["gpu_spans"], tables["host_spans"]))
+    return communication_rows(tables, rank_steps(tables["gpu_spans"], tables["host_spans"])[0])
 
 
 def test_metadata_of_the_kernel_wins_over_that_of_its_host_operator() -> None:

@@ -7,7 +7,7 @@ from tracelab.align.steps import rank_steps, step_of
 
 
 def _steps(tables: Parsed) -> list[tuple[int, int, int, int, str]]:
-    return rank_steps(tables["gpu_spans"], tables["host_spans"]).rows()
+    return rank_steps(tables["gpu_spans"], tables["host_spans"])[0].rows()
 
 
 def test_a_step_ends_where_the_next_one_starts_and_the_last_with_its_gpu_work() -> None:
@@ -47,6 +47,6 @@ def test_nothing_gives_nothing() -> None:
 
 
 def test_moments_find_their_step_and_order_is_kept() -> None:
-    steps = rank_steps(parsed()["gpu_spans"], parsed(host_spans=[step(0, 1, 0, 10), step(0, 2, 10, 10), step(1, 1, 100, 10)])["host_spans"])
+    steps = rank_steps(parsed()["gpu_spans"], parsed(host_spans=[step(0, 1, 0, 10), step(0, 2, 10, 10), step(1, 1, 100, 10)])["host_spans"])[0]
     rows = pl.DataFrame({"rank": [1, 0, 0, 0, 1], "t": [105, 25, 12, 0, 99]}, schema={"rank": pl.Int32, "t": pl.Int64})
     assert step_of(rows, steps, "t")["step"].to_list() == [1, None, 2, 1, None]

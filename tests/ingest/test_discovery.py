@@ -61,6 +61,31 @@ def test_a_loop_of_folders_ends(tmp_path: Path) -> None:
     assert list(found(tmp_path)) == ["a/rank0.json"]
 
 
+def test_a_linked_folder_is_followed_once(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "rank3.json").write_bytes(EVENTS)
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "a").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "d" / "b").symlink_to(tmp_path / "elsewhere")
+    assert list(found(tmp_path / "d")) == ["a/rank3.json"]
+
+
+def test_a_folder_that_cannot_be_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "locked").mkdir()
+    (tmp_path / "rank0.json").write_bytes(EVENTS)
+    scandir = os.scandir
+
+    def refuse(path: str) -> object:
+        if str(path).endswith("locked"):  # as for a user who is not root
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    notices = {c.name: c.notice for c in discover(tmp_path) if c.notice is not None}
+    assert notices["locked"].code == "unreadable-folder"
+    assert "Permission denied" in notices["locked"].text
+
+
 def test_a_name_that_is_no_text_is_spelled_out(tmp_path: Path) -> None:
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/rank0-\xff.json")).write_bytes(EVENTS)
     assert list(found(tmp_path)) == ["rank0-\\xff.json"]

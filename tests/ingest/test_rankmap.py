@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from itertools import count
+from pathlib import Path
 
+import tracelab as tl
 from tracelab.ingest.identity import Process
 from tracelab.ingest.jobs import group_jobs
 from tracelab.ingest.manifest import Manifest
@@ -109,6 +111,24 @@ def test_hosts_follow_the_devices() -> None:
     assert [a.host for a in files.map().analysed] == ["unnamed-host-0"] * 3 + ["unnamed-host-1"] * 3
 
 
+def test_ranks_that_are_not_neighbours_are_not_one_host() -> None:
+    files = Files()
+    for rank, device in ((0, 0), (1, 1), (2, 2), (12, 4), (13, 5)):
+        files.add(f"worker{rank}.json", rank, world=16, device=device)
+    assert [a.host for a in files.map().analysed] == ["unnamed-host-0"] * 3 + ["unnamed-host-1"] * 2
+
+
+def test_a_world_or_rank_that_cannot_be_is_not_believed(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(
+        '{"schemaVersion": 1, "distributedInfo": {"backend": "nccl", "rank": 2000000000, "world_size": 2147483647}, "traceEvents": '
+        '[{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1.0, "dur": 2.0, "args": {"device": 0, "stream": 7}}]}'
+    )
+    run = tl.open(tmp_path)
+    assert run.rank_map.world_size is None
+    assert run.rank_map.ranks == (-1,)
+    assert {"implausible-world", "implausible-rank"} <= {n.notice.code for n in run.notices}
+
+
 def test_a_rank_without_device_gets_a_host_of_its_own() -> None:
     files = Files()
     for r in range(3):
@@ -154,6 +174,17 @@ def test_two_jobs_at_once_are_told_apart_by_folder() -> None:
     ranks = files.map()
     assert roles(ranks) == {"blue/rank0.json": "analysed", "blue/rank1.json": "analysed", "green/rank0.json": "other-job", "green/rank1.json": "other-job"}
     assert "duplicate-rank" not in [c for _, c in codes(ranks)]
+
+
+def test_a_file_with_damaged_metadata_stays_in_its_job() -> None:
+    files = Files()
+    for r in (0, 1, 3):
+        files.add(f"rank{r}.json", r, world=4, device=r)
+    files.add("rank2.json", 2, device=2, start=0.1, origin="name")
+    files.add("other/rank7.json", 7, device=2, start=0.1, origin="name")
+    ranks = files.map()
+    assert ranks.ranks == (0, 1, 2, 3)
+    assert roles(ranks)["other/rank7.json"] == "other-job"
 
 
 def test_two_files_that_claim_one_rank_are_never_merged() -> None:

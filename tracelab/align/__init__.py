@@ -12,6 +12,7 @@ from tracelab.align.arrivals import matches_and_arrivals
 from tracelab.align.clocks import estimate_clocks
 from tracelab.align.collectives import communication_rows
 from tracelab.align.groups import assign_groups
+from tracelab.align.kernels import unclamped
 from tracelab.align.matching import AMBIGUOUS, Matched, match_rows
 from tracelab.align.steps import rank_steps, step_of
 from tracelab.plugins import Notice
@@ -41,10 +42,12 @@ def align(parsed: Mapping[str, pl.LazyFrame], hosts: Mapping[int, str], world_si
 
     `hosts` names the host of every rank; ranks of one host share one clock. `world_size` is the job's, where known: it
     keeps groups that are inferred from an incomplete set of ranks from passing as complete. Memory grows with the number of
-    communication operations of all ranks, not with that of all events. Missing or empty tables give empty results.
+    communication operations of all ranks, not with that of all events. Missing or empty tables give empty results. Spans
+    whose times the source cut (`clamped`) are not looked at.
     """
     tables = {t.name: parsed.get(t.name, t.empty().lazy()) for t in PARSED_TABLES}
-    steps = rank_steps(tables["gpu_spans"], tables["host_spans"])
+    tables |= {name: unclamped(tables[name]) for name in ("gpu_spans", "host_spans")}
+    steps, step_notices = rank_steps(tables["gpu_spans"], tables["host_spans"])
     rows = communication_rows(tables, steps)
     rows, groups = assign_groups(rows, tables["process_groups"], world_size)
     origin = steps.select("rank", pl.col("origin").alias("step_origin")).unique("rank")
@@ -65,7 +68,7 @@ def align(parsed: Mapping[str, pl.LazyFrame], hosts: Mapping[int, str], world_si
         "arrivals": arrivals,
         "clocks": clocks,
     }
-    return Aligned(clocks, derived, dict(hosts), (*notices, *_matching_notices(rows, matched)))
+    return Aligned(clocks, derived, dict(hosts), (*notices, *step_notices, *_matching_notices(rows, matched)))
 
 
 def _starts(tables: Mapping[str, pl.LazyFrame], hosts: Mapping[int, str]) -> dict[str, int]:

@@ -30,14 +30,19 @@ def bus_factor(operation: str, n: str) -> pl.Expr:
 def matches_and_arrivals(
     rows: pl.DataFrame, rungs: list[str], margins: list[float | None], groups: pl.DataFrame, clocks: pl.DataFrame, hosts: Mapping[int, str]
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """MATCHES and ARRIVALS from the aligned `rows` with match_id. wait = min(length, last arrival - arrival), Scalasca's wait at N×N."""
+    """MATCHES and ARRIVALS from the aligned `rows` with match_id. wait = min(length, last arrival - arrival), Scalasca's wait at N×N.
+
+    Of a match whose ranks stand on clocks that could not be aligned with each other neither waits nor transfer are known:
+    it has no arrivals, and what compares its ranks is null.
+    """
     used = rows.filter(pl.col("match_id") >= 0)
     if not used.height:
         return MATCHES.empty(), ARRIVALS.empty()
     used = used.sort("match_id", "start_ns", "rank").with_columns(
         pl.col("start_ns").max().over("match_id").alias("last"), pl.col("start_ns").min().over("match_id").alias("first")
     )
-    arrivals = used.with_columns(
+    used = used.with_columns((_clock(clocks, hosts).n_unique() > 1).over("match_id").alias("apart"))
+    arrivals = used.filter(~pl.col("apart")).with_columns(
         pl.min_horizontal(pl.col("end_ns") - pl.col("start_ns"), (pl.col("last") - pl.col("start_ns")).clip(lower_bound=0))
         .clip(lower_bound=0)
         .alias("wait_ns"),
@@ -48,7 +53,8 @@ def matches_and_arrivals(
     )
     matches = _summary(used).join(known, on="match_id").join(groups.select("group_id", "size"), on="group_id", how="left", maintain_order="left")
     matches = matches.with_columns(pl.when(pl.col("operation") == "send_recv").then(pl.lit(2, pl.Int32)).otherwise(pl.col("size")).alias("members"))
-    full = (pl.col("present") == pl.col("members")).fill_null(False)
+    matches = matches.with_columns(pl.when(~pl.col("apart")).then(pl.col("last_by_ns")).alias("last_by_ns"))
+    full = (pl.col("present") == pl.col("members")).fill_null(False) & ~pl.col("apart")
     transfer = (pl.col("end_ns") - pl.col("last_start_ns")).clip(lower_bound=0)
     matches = matches.with_columns(pl.when(full).then(transfer).alias("transfer_ns"), _certain(matches, clocks, hosts))
     rate = pl.when((pl.col("transfer_ns") > 0) & (pl.col("bytes") > 0)).then(pl.col("bytes") * float(NS_PER_S) / pl.col("transfer_ns"))
@@ -66,6 +72,7 @@ def _summary(used: pl.DataFrame) -> pl.DataFrame:
         .group_by("match_id", maintain_order=True)
         .agg(
             pl.col("group_id").first(),
+            pl.col("apart").first(),
             pl.col("operation").first(),
             pl.len().cast(pl.Int32).alias("present"),
             pl.col("step").first(),
@@ -79,6 +86,12 @@ def _summary(used: pl.DataFrame) -> pl.DataFrame:
             (pl.col("end_ns").max() - pl.col("end_ns").min()).alias("end_spread_ns"),
         )
     )
+
+
+def _clock(clocks: pl.DataFrame, hosts: Mapping[int, str]) -> pl.Expr:
+    """The clock of the column `rank`: its host's own where that could not be aligned, else the common one."""
+    alone = set(clocks.filter(pl.col("method") == "none")["host"].to_list())
+    return pl.col("rank").replace_strict({r: h for r, h in hosts.items() if h in alone}, default="", return_dtype=pl.String)
 
 
 def _certain(matches: pl.DataFrame, clocks: pl.DataFrame, hosts: Mapping[int, str]) -> pl.Expr:

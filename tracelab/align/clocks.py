@@ -9,7 +9,7 @@ common (mean offset, mean drift) cannot be seen and is set to 0.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -48,7 +48,6 @@ class _Fit:
     weight: Float
     sigma: float
     error: Float
-    extra: list[str] = field(default_factory=list)
 
 
 def estimate_clocks(
@@ -97,7 +96,7 @@ def _host_ends(rows: pl.DataFrame, margins: list[float | None], hosts: Mapping[i
     sure = pl.Series("sure", [m is None or m >= AMBIGUOUS for m in margins], pl.Boolean)
     use = rows.filter((pl.col("match_id") >= 0) & pl.col("operation").is_in(SYNCHRONISING)).select("match_id", "rank", "end_ns")
     use = use.filter(sure.gather(use["match_id"])) if use.height else use
-    ends = use.join(host, on="rank").group_by("match_id", "host").agg(pl.col("end_ns").median().cast(pl.Int64), pl.len().alias("ranks"))
+    ends = use.join(host, on="rank").group_by("match_id", "host").agg(_median_time("end_ns"), pl.len().alias("ranks"))
     ends = ends.filter(pl.len().over("match_id") >= 2)
     order = ends.group_by("match_id").agg(pl.col("end_ns").min()).sort("end_ns", "match_id")["match_id"]
     most = min(MOST_MATCHES, MOST_VALUES // max(ends["host"].n_unique(), 1))
@@ -105,6 +104,12 @@ def _host_ends(rows: pl.DataFrame, margins: list[float | None], hosts: Mapping[i
         order = order.gather(np.linspace(0, len(order) - 1, most).astype(np.int64))
         ends = ends.filter(pl.col("match_id").is_in(order.implode()))
     return ends, sorted(ends["host"].unique().to_list())
+
+
+def _median_time(time: str) -> pl.Expr:
+    """The median of moments, by their differences: float64 holds a moment since 1970 only to 256 ns."""
+    first = pl.col(time).min()
+    return (first + (pl.col(time) - first).median().round().cast(pl.Int64)).alias(time)
 
 
 def _largest_link(ends: pl.DataFrame, linked: list[str], names: list[str]) -> list[str]:
@@ -141,7 +146,8 @@ def _fit_with_jumps(ends: pl.DataFrame, linked: list[str], steps: pl.DataFrame, 
 
 
 def _solve(values: NDArray[np.int64], exists: NDArray[np.bool_], hosts: list[str], jumps: list[tuple[int, int]]) -> _Fit:
-    t0 = int(np.median(values[exists]))
+    seen = np.sort(values[exists])
+    t0 = int(seen[len(seen) // 2])
     y = (values - t0).astype(np.float64)
     count, width = y.shape
     span = max(float(np.ptp(y)), 1.0)
@@ -216,6 +222,6 @@ def _pieces(fit: _Fit, starts: Mapping[str, int]) -> tuple[list[dict[str, object
                     )
                 )
         for start, jumped in moments:
-            there = offset + drift * (start - offset - fit.t0) + jumped
+            there = offset + drift * ((start - fit.t0) - offset) + jumped
             rows.append(_row(host, start, -round(there), -drift * 1e6, uncertainty, "collective-ends"))
     return rows, notices

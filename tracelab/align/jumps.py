@@ -32,7 +32,7 @@ def find_jump(
         use = np.flatnonzero(exists[:, h])
         if len(use) < 3 * EDGE:
             continue
-        found = _best_split(values[use, h].astype(np.float64) - float(values[use[0], h]), residual[use, h] * exists.shape[1] / max(exists.shape[1] - 1, 1))
+        found = _best_split((values[use, h] - values[use[0], h]).astype(np.float64), residual[use, h] * exists.shape[1] / max(exists.shape[1] - 1, 1))
         if found is not None:
             gain, size, k = found
             options.append((gain, abs(size), h, int(values[use[k - 1], h] // 2 + values[use[k], h] // 2)))

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import polars as pl
 
-__all__ = ["COMMUNICATION", "COMPUTE", "GpuClass", "classify", "normalise_operation", "with_class"]
+__all__ = ["COMMUNICATION", "COMPUTE", "GpuClass", "classify", "name_classes", "normalise_operation", "unclamped", "with_class"]
 
 COMPUTE, COMMUNICATION = "compute", "communication"
 
@@ -128,18 +128,29 @@ def _operation_part(name: str, library: str) -> str:
     return short if library in ("deepep", "custom", "symmetric-memory", "mori", "nvshmem") else short.split("<", 1)[0]
 
 
-def with_class(gpu_spans: pl.LazyFrame) -> pl.LazyFrame:
-    """`gpu_spans` with the columns op_class, library and op_hint (strings; the last two null for anything but communication).
+def unclamped(spans: pl.LazyFrame) -> pl.LazyFrame:
+    """`gpu_spans` or `host_spans` without what the source cut: a start of 0 or a missing length is no time of the hardware."""
+    return spans.filter(~pl.col("clamped").fill_null(False))
 
-    Copies between two different GPUs count as communication by the library peer-copy. Rows and their number stay as they are.
-    """
+
+def name_classes(gpu_spans: pl.LazyFrame) -> pl.DataFrame:
+    """The unique (name, kind) of `gpu_spans` with op_class, library and op_hint; reads the whole table."""
     unique = gpu_spans.select("name", "kind").unique().collect(engine="streaming")
     known = [classify(n, k) for n, k in zip(unique["name"].cast(pl.String), unique["kind"].cast(pl.String), strict=True)]
-    names = unique.with_columns(
+    return unique.with_columns(
         pl.Series("op_class", [c.kind for c in known], pl.String),
         pl.Series("library", [c.library for c in known], pl.String),
         pl.Series("op_hint", [c.operation for c in known], pl.String),
     )
+
+
+def with_class(gpu_spans: pl.LazyFrame, names: pl.DataFrame | None = None) -> pl.LazyFrame:
+    """`gpu_spans` with the columns op_class, library and op_hint (strings; the last two null for anything but communication).
+
+    Copies between two different GPUs count as communication by the library peer-copy. Rows and their number stay as they
+    are. `names` are the table's `name_classes`, where they are known already.
+    """
+    names = name_classes(gpu_spans) if names is None else names
     peer = (pl.col("op_class") == "memcpy") & (pl.col("src_device") != pl.col("dst_device"))
     peer = peer.fill_null(False)
     return gpu_spans.join(names.lazy(), on=["name", "kind"], how="left", validate="m:1", maintain_order="left").with_columns(

@@ -1,9 +1,11 @@
-"""Training steps per rank, from the host's annotations or, where there are none, the capture window as a single step."""
+"""Training steps per rank, from the host's annotations or, where there are none, each capture window as a single step."""
 
 from __future__ import annotations
 
 import polars as pl
 
+from tracelab.align.captures import number_repeated_steps, with_capture
+from tracelab.plugins import Notice
 from tracelab.tables import STEPS
 
 __all__ = ["rank_steps", "step_of"]
@@ -13,12 +15,13 @@ CONTIGUOUS = 2.0
 """A gap below this many median step lengths is no break: the next step's start ends the step."""
 
 
-def rank_steps(gpu_spans: pl.LazyFrame, host_spans: pl.LazyFrame) -> pl.DataFrame:
-    """STEPS in each source's own clock: per rank and step start, end and origin.
+def rank_steps(gpu_spans: pl.LazyFrame, host_spans: pl.LazyFrame) -> tuple[pl.DataFrame, list[Notice]]:
+    """STEPS in each source's own clock: per rank and step start, end and origin; and what was renumbered.
 
     A step ends where the next one starts, unless a gap of two median steps or more lies between (another capture window).
     The last step of a window ends with its annotation, or with the last GPU work launched in it where that is later.
-    A step number that returns (a job restarted inside one trace) keeps its first occurrence.
+    A step number that returns later (a job restarted, a profile taken again) gets the next free number, with a notice. A
+    rank without annotations has one step per capture window, numbered from 0.
     """
     marks = (
         host_spans.filter(pl.col("kind") == "annotation")
@@ -26,12 +29,11 @@ def rank_steps(gpu_spans: pl.LazyFrame, host_spans: pl.LazyFrame) -> pl.DataFram
         .filter(pl.col("step").is_not_null())
         .select("rank", "step", "source_id", pl.col("source_ts_ns").alias("start_ns"), (pl.col("source_ts_ns") + pl.col("dur_ns")).alias("mark_end"))
         .collect(engine="streaming")
-        .sort("rank", "start_ns", "step")
-        .unique(["rank", "step"], keep="first", maintain_order=True)
     )
+    marks, notices = number_repeated_steps(marks)
     annotated = _from_marks(marks, gpu_spans, host_spans) if marks.height else STEPS.empty()
     windows = _windows(gpu_spans, host_spans).join(marks.select("rank").unique(), on="rank", how="anti")
-    return STEPS.conform(pl.concat([annotated.select(STEPS.names), windows.select(STEPS.names)]))
+    return STEPS.conform(pl.concat([annotated.select(STEPS.names), windows.select(STEPS.names)])), notices
 
 
 def _from_marks(marks: pl.DataFrame, gpu_spans: pl.LazyFrame, host_spans: pl.LazyFrame) -> pl.DataFrame:
@@ -63,12 +65,19 @@ def _gpu_end_of(last: pl.DataFrame, gpu_spans: pl.LazyFrame, host_spans: pl.Lazy
 
 
 def _windows(gpu_spans: pl.LazyFrame, host_spans: pl.LazyFrame) -> pl.DataFrame:
-    """One step per rank: the span of its GPU work, or of its host operators where it has no GPU work."""
+    """One step per rank and capture window: the span of its GPU work, or of its host operators where the rank has no GPU work.
+
+    Each source is a window of its own, unless sources of one rank overlap.
+    """
     span = (pl.col("source_ts_ns").min().alias("start_ns"), (pl.col("source_ts_ns") + pl.col("dur_ns")).max().alias("end_ns"))
-    device = gpu_spans.filter(pl.col("kind").is_in(["kernel", "memcpy", "memset"])).group_by("rank").agg(span).collect(engine="streaming")
-    host = host_spans.filter(pl.col("kind").is_in(["cpu_op", "annotation"])).group_by("rank").agg(span).collect(engine="streaming")
-    rows = pl.concat([device, host.join(device, on="rank", how="anti")])
-    return rows.with_columns(pl.lit(0, pl.Int32).alias("step"), pl.lit("window").alias("origin"))
+    source = ("rank", "source_id", "part")
+    device = gpu_spans.filter(pl.col("kind").is_in(["kernel", "memcpy", "memset"])).group_by(source).agg(span).collect(engine="streaming")
+    host = host_spans.filter(pl.col("kind").is_in(["cpu_op", "annotation"])).group_by(source).agg(span).collect(engine="streaming")
+    rows = pl.concat([device, host.join(device, on="rank", how="anti")]).sort("rank", "start_ns", "source_id", "part")
+    apart = (pl.col("start_ns") >= pl.col("end_ns").cum_max().shift(1).over("rank")).fill_null(False)
+    rows = rows.with_columns(apart.cast(pl.Int32).alias("apart")).with_columns(pl.col("apart").cum_sum().over("rank").alias("run"))
+    rows = rows.group_by("rank", "run").agg(pl.col("start_ns").min(), pl.col("end_ns").max())
+    return with_capture(rows).with_columns(pl.col("capture").alias("step"), pl.lit("window").alias("origin"))
 
 
 def step_of(rows: pl.DataFrame, steps: pl.DataFrame, time: str, name: str = "step") -> pl.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -9,7 +10,7 @@ import typer
 
 from tracelab.cli.console import check_target, say, tell_notices, write_text
 from tracelab.cli.options import CacheDir, Directory, Force, Job, Jobs, ManifestFile, PythonFunctions, Quiet, open_directory
-from tracelab.errors import EXIT_FINDINGS, IncompleteInputError, UsageError
+from tracelab.errors import EXIT_FINDINGS, IncompleteInputError, PluginError, UsageError
 
 if TYPE_CHECKING:
     from tracelab.plugins import Reporter
@@ -43,10 +44,12 @@ def analyze(
     json_file = Path(json) if json is not None and json != "-" else None
     if json_file is not None:
         check_target(json_file, force=force)
+        if json_file.absolute() == target.absolute():
+            raise UsageError(f"report and findings document would both be {target}", hint="give two names")
     run = open_directory(directory, manifest=manifest, cache_dir=cache_dir, jobs=jobs, job=job, python_functions=python_functions, quiet=quiet)
-    result = run.analyze()
     if not quiet:
         tell_notices(run.notices)
+    result = run.analyze()
     write_text(target, writer.render(result))
     if json_file is not None:
         write_text(json_file, result.to_json())
@@ -56,7 +59,7 @@ def analyze(
 
 def default_report(directory: Path) -> Path:
     """`DIR.tracelab.html`, beside the directory."""
-    full = directory.resolve()
+    full = Path(os.path.abspath(directory))  # noqa: PTH100  # a link keeps the name that the user gave
     return full.with_name(f"{full.name or 'root'}.tracelab.html")
 
 
@@ -64,7 +67,12 @@ def reporter_for(target: Path) -> Reporter:
     """The reporter that writes files of this suffix."""
     from tracelab.plugins import reporters
 
-    by_suffix = {s: r for r in reporters().values() for s in r.suffixes}
+    by_suffix: dict[str, Reporter] = {}
+    for r in reporters().values():
+        for suffix in r.suffixes:
+            if suffix in by_suffix:
+                raise PluginError(f"two reporters write {suffix}: {by_suffix[suffix].name} and {r.name}", hint="uninstall one of the two packages")
+            by_suffix[suffix] = r
     found = by_suffix.get(target.suffix.lower())
     if found is None:
         raise UsageError(f"no report is called {target.suffix or 'a file without a suffix'}: {target}", hint=f"known suffixes: {', '.join(sorted(by_suffix))}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from typing import Annotated
@@ -49,6 +50,9 @@ def _options(
 
 def main() -> None:
     """Runs the command line; the exit codes are those of `tracelab.errors`."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that knows few characters must not end the run
     try:
         app()
     except TracelabError as e:
@@ -58,7 +62,10 @@ def main() -> None:
         # the reader of our output has left (`| head`): point stdout elsewhere, so that the interpreter's last flush is quiet
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
-    except Exception as e:
+    except BaseException as e:
+        # Polars' panics are no Exception, and must not end with the interpreter's own code, 1, which means findings
+        if not isinstance(e, Exception) and type(e).__name__ != "PanicException":
+            raise
         if os.environ.get("TRACELAB_DEBUG"):
             raise
         fail(f"a fault of tracelab: {type(e).__name__}: {e}", "set TRACELAB_DEBUG=1 to see where, and report it with the output of `tracelab doctor`")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -75,8 +76,11 @@ def check_target(path: Path, *, force: bool) -> None:
         raise UsageError(f"{path} is a directory", hint="give a file name")
     if path.exists() and not force:
         raise UsageError(f"{path} exists", hint="give another name, or --force to overwrite it")
-    if not path.absolute().parent.is_dir():
-        raise UsageError(f"the folder {path.absolute().parent} does not exist", hint="create it, or give another name")
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise UsageError(f"the folder {folder} does not exist", hint="create it, or give another name")
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"the folder {folder} cannot be written", hint="give another place with -o")
 
 
 def write_text(path: Path, text: str | bytes) -> None:

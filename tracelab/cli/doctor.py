@@ -31,7 +31,7 @@ def doctor() -> None:
     from importlib.metadata import PackageNotFoundError, version
 
     from tracelab.ingest.pipeline import usable_cores
-    from tracelab.ingest.store import default_store_path
+    from tracelab.ingest.store import Store, default_store_path
     from tracelab.plugins import parsers, reporters
     from tracelab.units import format_bytes
 
@@ -46,6 +46,6 @@ def doctor() -> None:
             say(f"{name} is not installed")
     say(f"parsers: {', '.join(f'{p.name} {p.version}' for p in parsers().values())}")
     say(f"reporters: {', '.join(reporters())}")
-    cache = default_store_path()
+    cache = Store(default_store_path()).root
     held = f"{format_bytes(_size(cache))}; safe to delete" if cache.is_dir() else "not there yet"
     say(f"cache: {_home_hidden(cache)} ({held})")

@@ -36,13 +36,36 @@ class Candidate:
     ignored: bool = False
 
 
-def _files(root: Path) -> Iterator[Path]:
-    """All files below `root` in the order of their paths; hidden ones and links to directories are left alone."""
-    for folder, subfolders, names in os.walk(root):
-        subfolders[:] = sorted(s for s in subfolders if not s.startswith("."))
+def _files(root: Path, unreadable: list[OSError]) -> Iterator[Path]:
+    """All files below `root` in the order of their paths, without hidden ones. Linked folders are followed, each once."""
+    seen = {_identity(root)}
+    for folder, subfolders, names in os.walk(root, followlinks=True, onerror=unreadable.append):
+        fresh = []
+        for name in sorted(s for s in subfolders if not s.startswith(".")):
+            identity = _identity(Path(folder, name))
+            if identity not in seen:
+                seen.add(identity)
+                fresh.append(name)
+        subfolders[:] = fresh
         for name in sorted(names):
             if not name.startswith("."):
                 yield Path(folder, name)
+
+
+def _identity(folder: Path) -> tuple[int, int] | str:
+    """What two names of one folder share, so that a loop of links ends."""
+    try:
+        info = folder.stat()
+    except OSError:
+        return str(folder)
+    return info.st_dev, info.st_ino
+
+
+def _unreadable_folder(e: OSError, root: Path) -> Candidate:
+    path = Path(e.filename)
+    text = f"the folder cannot be read: {e.strerror}; whatever lies in it is missing here"
+    notice = Notice("unreadable-folder", "error", text, "check its permissions")
+    return Candidate(path, _safe_name(path, root), 0, gzipped=False, parser=None, looks_like="folder that cannot be read", notice=notice)
 
 
 def _own(path: Path, root: Path) -> bool:
@@ -60,7 +83,11 @@ def _claim(path: Path, head: bytes) -> tuple[str | None, str, Notice | None]:
     """The parser with the highest confidence, why, and a notice where two claim the file alike."""
     claims: list[tuple[float, str, Match]] = []
     for name, parser in sorted(parsers().items()):
-        match = parser.sniff(path, head)
+        try:
+            match = parser.sniff(path, head)
+        except Exception as e:  # noqa: BLE001  # a third party's parser must not cost the directory
+            text = f"the parser {name} failed to look at the file: {type(e).__name__}: {e}"
+            return None, "", Notice("parser-fault", "warning", text, "update or uninstall the package that provides it")
         if match is not None and match.confidence >= _MIN_CONFIDENCE:
             claims.append((match.confidence, name, match))
     if not claims:
@@ -106,4 +133,6 @@ def discover(root: Path, formats: Mapping[str, str] | None = None) -> list[Candi
         raise UsageError(f"{root} does not exist", hint="give the directory that holds the traces")
     if not root.is_dir():
         return [_candidate(root, root.parent, formats or {})]
-    return [_candidate(p, root, formats or {}) for p in _files(root) if not _own(p, root)]
+    unreadable: list[OSError] = []
+    found = [_candidate(p, root, formats or {}) for p in _files(root, unreadable) if not _own(p, root)]
+    return sorted([*found, *(_unreadable_folder(e, root) for e in unreadable)], key=lambda c: c.name)

@@ -13,6 +13,10 @@ from tracelab.plugins import Notice, Part
 __all__ = ["FileNotice", "Process", "identify"]
 
 
+MOST_RANKS = 1_000_000
+"""No job is larger; a larger number is damage, and believing it would fill the memory with missing ranks."""
+
+
 @dataclass(frozen=True)
 class FileNotice:
     """A notice and the file that it is about; an empty `path` stands for the directory."""
@@ -41,8 +45,9 @@ class Process:
 
     @property
     def world_size(self) -> int | None:
-        """Ranks in the job, as the file states it."""
-        return self.part.world_size
+        """Ranks in the job, as the file states it; None where that cannot be."""
+        stated = self.part.world_size
+        return stated if stated is not None and 0 < stated <= MOST_RANKS else None
 
     @property
     def span(self) -> tuple[int, int] | None:
@@ -55,9 +60,9 @@ class Process:
 def _rank(part: Part, hints: NameHints, entry: FileEntry) -> tuple[int | None, str]:
     if entry.rank is not None:
         return entry.rank, "manifest"
-    if part.rank is not None and part.rank >= 0:
+    if part.rank is not None and 0 <= part.rank < MOST_RANKS:
         return part.rank, "content"
-    if hints.rank is not None:
+    if hints.rank is not None and hints.rank < MOST_RANKS:
         return hints.rank, "name"
     return None, "unknown"
 
@@ -76,6 +81,12 @@ def _host(part: Part, hints: NameHints, entry: FileEntry, manifest: Manifest) ->
 def _contradictions(process: Process) -> list[Notice]:
     out = []
     stated, world = process.part.rank, process.world_size
+    if process.part.world_size is not None and world is None:
+        text = f"the content states a world of {process.part.world_size} ranks, which cannot be; it is taken as not stated"
+        out.append(Notice("implausible-world", "warning", text, "set [job] world_size = … in tracelab.toml"))
+    if stated is not None and not 0 <= stated < MOST_RANKS:
+        text = f"the content states rank {stated}, which cannot be; it is taken as not stated"
+        out.append(Notice("implausible-rank", "warning", text, 'set [files."…"] rank = … in tracelab.toml'))
     if process.rank_origin == "content" and process.hints.rank is not None and process.hints.rank != stated:
         text = f"the content says rank {stated}, the name says rank {process.hints.rank}; the content is followed"
         out.append(Notice("contradictory-rank", "warning", text, 'if the name is right, set [files."…"] rank = … in tracelab.toml'))

@@ -111,6 +111,32 @@ def _split_by_folder(job: list[Process]) -> list[list[Process]]:
     return [job]
 
 
+def _adopt(jobs: list[list[Process]]) -> list[list[Process]]:
+    """Gives files that name a rank but state no world to the one job beside them, in folder and time, that lacks those ranks.
+
+    Such are files whose metadata are damaged, or of another profiler.
+    """
+    stated = [job for job in jobs if any(p.world_size is not None for p in job)]
+    rest = []
+    for job in (job for job in jobs if not any(p.world_size is not None for p in job)):
+        homes = [home for home in stated if _lacks(home, job)]
+        if len(homes) == 1:
+            homes[0].extend(job)
+        else:
+            rest.append(job)
+    return stated + rest
+
+
+def _lacks(home: list[Process], job: list[Process]) -> bool:
+    world = max(p.world_size for p in home if p.world_size is not None)
+    ranks = [p.rank for p in job]
+    if any(r is None or r >= world for r in ranks) or {_shape(p) for p in job} - {_shape(p) for p in home}:
+        return False
+    taken = {p.rank for p in home}
+    near = len(_chains([*home, *job], overlap=False)) == len(_chains(home, overlap=False))
+    return near and not taken.intersection(ranks)
+
+
 def _weight(job: Sequence[Process]) -> tuple[int, int, int, str]:
     ranks = len({p.rank if p.rank is not None else -1 - p.source for p in job})
     known = sum(p.rank is not None for p in job)
@@ -130,6 +156,6 @@ def group_jobs(processes: Sequence[Process]) -> list[list[Process]]:
     jobs: list[list[Process]] = []
     for key, members in sorted(buckets.items(), key=lambda kv: repr(kv[0])):
         jobs += _join_same_process(_chains(members, overlap=key[0] == "unstated"))
-    split = [part for job in jobs for part in _split_by_folder(job)]
+    split = _adopt([part for job in jobs for part in _split_by_folder(job)])
     ordered = [sorted(job, key=lambda p: (p.source, p.part.part)) for job in split]
     return sorted(ordered, key=_weight)

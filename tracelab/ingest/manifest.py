@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -12,10 +14,13 @@ from tracelab.ingest.discovery import MANIFEST_NAME
 __all__ = ["FileEntry", "Manifest", "RankEntry", "load_manifest"]
 
 
+Rank = Annotated[int, msgspec.Meta(ge=0, lt=1_000_000)]
+
+
 class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`[files."traces/a.json"]`: the rank, host or format of one file; `ignore` leaves it out."""
 
-    rank: int | None = None
+    rank: Rank | None = None
     host: str | None = None
     format: str | None = None
     ignore: bool = False
@@ -25,20 +30,20 @@ class RankEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`[ranks.3]`: where a rank runs."""
 
     host: str | None = None
-    device: int | None = None
+    device: Annotated[int, msgspec.Meta(ge=0, le=1_023)] | None = None
 
 
 class _Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str | None = None
-    world_size: int | None = None
+    world_size: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] | None = None
 
 
 class _Steps(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    skip: list[int] = []
+    skip: list[Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]] = []
 
 
 class _Cost(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    per_gpu_hour: float | None = None
+    per_gpu_hour: Annotated[float, msgspec.Meta(ge=0, le=1e9)] | None = None
     currency: str = "USD"
 
 
@@ -47,7 +52,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     job: _Job = _Job()
     files: dict[str, FileEntry] = {}
-    ranks: dict[int, RankEntry] = {}
+    ranks: dict[Rank, RankEntry] = {}
     hosts: dict[str, str] = {}
     steps: _Steps = _Steps()
     cost: _Cost = _Cost()
@@ -69,7 +74,6 @@ def load_manifest(root: Path, given: Path | None = None) -> Manifest:
     except (msgspec.DecodeError, UnicodeDecodeError) as e:
         known = "known tables: job, files, ranks, hosts, steps, cost"
         raise ManifestError(f"{path}: {e}", hint=f"{known}; see docs/how_it_works.md") from e
-    negative = [n for n, f in manifest.files.items() if f.rank is not None and f.rank < 0] + [str(r) for r in manifest.ranks if r < 0]
-    if negative:
-        raise ManifestError(f"{path}: a rank cannot be negative: {', '.join(negative)}", hint="ranks count from 0")
+    if manifest.cost.per_gpu_hour is not None and not math.isfinite(manifest.cost.per_gpu_hour):
+        raise ManifestError(f"{path}: per_gpu_hour is no number", hint="give the price of one GPU-hour, such as 2.5")
     return manifest

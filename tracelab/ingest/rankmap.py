@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
+from tracelab.errors import UsageError
 from tracelab.ingest.identity import FileNotice, Process
 from tracelab.ingest.jobs import group_jobs, overlap
 from tracelab.ingest.manifest import Manifest
@@ -38,15 +40,23 @@ class RankMap:
     missing: tuple[int, ...]
     notices: tuple[FileNotice, ...]
 
-    @property
+    @cached_property
     def analysed(self) -> tuple[Assignment, ...]:
         """Those of the analysed job that are used."""
         return tuple(a for a in self.assignments if a.role == "analysed")
 
+    @cached_property
+    def by_rank(self) -> dict[int, list[Assignment]]:
+        """The analysed ones by rank, in order (negative ranks are unknown ones)."""
+        out: dict[int, list[Assignment]] = {}
+        for a in sorted(self.analysed, key=lambda a: a.rank):
+            out.setdefault(a.rank, []).append(a)
+        return out
+
     @property
     def ranks(self) -> tuple[int, ...]:
-        """The ranks that are analysed, in order (negative ones are unknown ranks)."""
-        return tuple(sorted({a.rank for a in self.analysed}))
+        """The ranks that are analysed, in order."""
+        return tuple(self.by_rank)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -114,9 +124,10 @@ def _windows(job: list[Process]) -> dict[tuple[int, int], int]:
 
 
 def _hosts(job: list[Process]) -> dict[int, tuple[str, str]]:
-    """Host and origin per rank. Where none is known, ranks in order share a host until a GPU index repeats.
+    """Host and origin per rank. Where none is known, ranks share a host as long as rank minus GPU index stays the same.
 
-    A rank whose GPU index is unknown gets a host of its own: the worst case for the clocks, but never a wrong merge.
+    Launchers number the GPUs of a host in the order of its ranks. A rank whose GPU index is unknown, or that breaks that
+    order, gets a host of its own: the worst case for the clocks, but never a wrong merge.
     """
     known: dict[int, tuple[str, str]] = {}
     devices: dict[int, int | None] = {}
@@ -125,14 +136,13 @@ def _hosts(job: list[Process]) -> dict[int, tuple[str, str]]:
         if p.host is not None:
             known.setdefault(p.rank, (p.host, p.host_origin))
         devices.setdefault(p.rank, p.part.device)
-    number = -1
-    used: set[int | None] = set()
+    number, first = -1, None
     for rank in sorted(r for r in devices if r not in known):
         device = devices[rank]
-        if number < 0 or device is None or device in used or rank < 0:
+        base = None if device is None or rank < 0 else rank - device
+        if base is None or base != first:
             number += 1
-            used = set()
-        used.add(device)
+        first = base
         known[rank] = (f"unnamed-host-{number}", "devices" if device is not None else "unknown")
     return known
 
@@ -158,20 +168,26 @@ def _others(jobs: list[list[Process]]) -> list[FileNotice]:
 def map_ranks(processes: Sequence[Process], manifest: Manifest, chosen: int = 0) -> RankMap:
     """Maps processes to jobs, ranks, hosts and windows; the job number `chosen` (0: the largest) is analysed.
 
-    Raises `IndexError` where there is no job of that number.
+    Raises `UsageError` where there is no job of that number.
     """
-    jobs = group_jobs(processes)
+    silent = [p for p in processes if p.span is None]
+    jobs = group_jobs([p for p in processes if p.span is not None])
+    if not 0 <= chosen < max(1, len(jobs)):
+        raise UsageError(f"there is no job number {chosen}", hint=f"there are {len(jobs)}, numbered from 0; `tracelab inspect` lists them")
+    placed = [_assign(p, 0, "no-events", {}, {}) for p in silent]
+    notices = [FileNotice(p.name, Notice("no-events", "warning", "holds no timed event of a host or GPU", "collect the trace again")) for p in silent]
     if not jobs:
-        return RankMap((), manifest.job.world_size, (), ())
+        return RankMap(tuple(placed), manifest.job.world_size, (), tuple(notices))
     jobs.insert(0, jobs.pop(chosen))
-    job, notices = _number_unknown(jobs[0])
+    job, more = _number_unknown(jobs[0])
+    notices += more
     job, copies, more = _drop_copies(job)
     notices += more
     job, rivals, more = _drop_rivals(job)
     job.sort(key=lambda p: (p.source, p.part.part))
     notices += more + _others(jobs)
     hosts, windows = _hosts(job), _windows(job)
-    placed = [_assign(p, 0, "analysed", hosts, windows) for p in job]
+    placed += [_assign(p, 0, "analysed", hosts, windows) for p in job]
     placed += [_assign(p, 0, "duplicate", hosts, {}) for p in copies + rivals]
     placed += [_assign(p, number, "other-job", {}, {}) for number, other in enumerate(jobs[1:], 1) for p in other]
     world = manifest.job.world_size or max((p.world_size for p in job if p.world_size), default=None)
