@@ -25,7 +25,9 @@ MAX_ROWS = 200_000
 
 
 class Tables(Protocol):
-    """The tables of one job on one clock. All times are aligned."""
+    """The tables of one job on one clock. All times are aligned. `memo` keeps what several analyses compute from them."""
+
+    memo: dict[str, object]
 
     def __getitem__(self, name: str) -> pl.LazyFrame:
         """The table of that name (see `tracelab schema`); empty where nothing filled it."""

@@ -46,6 +46,7 @@ class JobTables(Mapping[str, "pl.LazyFrame"]):
     def __init__(self, frames: Mapping[str, pl.LazyFrame], paths: Sequence[str]) -> None:
         self._frames, self._paths = frames, paths
         self._filled: dict[str, bool] = {}
+        self.memo: dict[str, object] = {}
 
     def __getitem__(self, name: str) -> pl.LazyFrame:
         try:

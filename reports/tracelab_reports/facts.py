@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 from tracelab.results import Finding, RunResult
 from tracelab.units import NS_PER_S, format_share
-from tracelab_reports.words import gpu_hours_text, plural, ranks_text, seconds_text
+from tracelab_reports.figures import columns, numbers
+from tracelab_reports.words import NOTHING_FOUND, gpu_hours_text, plural, ranks_text, seconds_text
 
-__all__ = ["cost_text", "job_text", "limits", "price_text", "severity_counts", "share_text", "worst_uncertainty_ns"]
+__all__ = [
+    "checked",
+    "cost_text",
+    "job_text",
+    "limits",
+    "nothing_found",
+    "price_text",
+    "severity_counts",
+    "share_text",
+    "trust_text",
+    "unchecked",
+    "worst_uncertainty_ns",
+]
+
+_FINDERS = ("stragglers", "exposure")
+"""The analyses that find causes: only where both ran does a result without a finding mean something."""
 
 
 def _span_s(result: RunResult) -> float | None:
@@ -18,13 +35,23 @@ def _span_s(result: RunResult) -> float | None:
     return (run.end_ns - run.start_ns) / NS_PER_S
 
 
+def _steps_s(result: RunResult) -> float:
+    """The length of all steps together, in seconds; 0 where it is not known."""
+    section = result.section("steps")
+    found = columns(section, "step_times", "length_ns") if section else None
+    lengths = numbers(found[0]) if found else []
+    known = [ns for ns in lengths if ns is not None]
+    if section and known and len(known) == len(lengths) and not section.table("step_times").rows_left_out:
+        return sum(known) / NS_PER_S
+    return result.attribution.per_step_total * result.run.steps if result.attribution else 0.0
+
+
 def share_text(result: RunResult, finding: Finding) -> str:
-    """The lost time as a share of the steps, as in the verdict: `7.9 % of the step time`, or nothing where that says nothing."""
-    run = result.run
-    steps_s = run.step_time_s.median * run.steps if run.step_time_s else 0.0
-    if not steps_s > 0 or not finding.lost_s > 0 or finding.kind == "collective_hang":
+    """The lost time as a share of all steps, as in the summaries: `7.9 % of the run`, or nothing where that says nothing."""
+    steps_s = _steps_s(result)
+    if not 0 < finding.lost_s <= steps_s or finding.kind == "collective_hang":
         return ""
-    return f"{format_share(min(1.0, finding.lost_s / steps_s))} of the step time"
+    return f"{format_share(finding.lost_s / steps_s)} of the run"
 
 
 def job_text(result: RunResult) -> str:
@@ -41,10 +68,11 @@ def job_text(result: RunResult) -> str:
 
 
 def price_text(result: RunResult, finding: Finding) -> str:
-    """What the lost GPU time costs, in brackets, where the user stated a price: ` (12.50 USD)`."""
-    if result.price is None:
+    """What the lost GPU time costs, where the user stated a price: `12.50 USD`."""
+    cost = finding.lost_gpu_hours * result.price.per_gpu_hour if result.price else math.nan
+    if result.price is None or not math.isfinite(cost):
         return ""
-    return f" ({finding.lost_gpu_hours * result.price.per_gpu_hour:,.2f} {result.price.currency})"
+    return f"{'under 0.01' if 0 < cost < 0.005 else f'{cost:,.2f}'} {result.price.currency}"
 
 
 def cost_text(result: RunResult) -> str:
@@ -53,8 +81,35 @@ def cost_text(result: RunResult) -> str:
     if not costly:
         return ""
     top = max(costly, key=lambda f: f.lost_s)
-    share = share_text(result, top)
-    return f"The costliest cause lost {seconds_text(top.lost_s)}{f', {share}' if share else ''}, {gpu_hours_text(top.lost_gpu_hours)}{price_text(result, top)}."
+    share, price = share_text(result, top), price_text(result, top)
+    return f"The costliest cause lost {seconds_text(top.lost_s)}{f', {share}' if share else ''}, {gpu_hours_text(top.lost_gpu_hours)}{f' ({price})' if price else ''}."
+
+
+def checked(result: RunResult) -> list[str]:
+    """The analyses that answered, in part at least."""
+    return [a.id for a in result.analyses if a.status in {"ok", "degraded"}]
+
+
+def unchecked(result: RunResult) -> list[str]:
+    """The analyses that did not answer or did so in part, each with the reason: `links (no counters)`."""
+    words = {"degraded": "in part", "not_applicable": "not applicable", "error": "failed"}
+    return [f"{a.id} ({words[a.status]}{f': {a.reason}' if a.reason else ''})" for a in result.analyses if a.status in words]
+
+
+def nothing_found(result: RunResult) -> str:
+    """What a result without a finding means: that there is nothing to find, or only that it could not be looked for."""
+    if result.run.steps and set(_FINDERS) <= set(checked(result)):
+        return NOTHING_FOUND
+    if not result.run.steps:
+        return "The files show no step, so lost time could not be looked for."
+    return "No finding, but not all causes of lost time could be looked for."
+
+
+def trust_text(result: RunResult) -> str:
+    """What speaks for the result where nothing limits it."""
+    worst = worst_uncertainty_ns(result)
+    clocks = "" if worst is None or len({c.host for c in result.clocks}) < 2 else f", and the hosts' clocks are known to {seconds_text(worst / NS_PER_S)}"
+    return f"All expected ranks were seen, {'and ' if not clocks else ''}nothing was lost while reading{clocks}."
 
 
 def severity_counts(result: RunResult) -> dict[str, int]:

@@ -15,7 +15,11 @@ _TERMS: tuple[tuple[str, str], ...] = (
     ("group", "Ranks that communicate with each other: a process group or communicator."),
     ("lost time", "Wall time that the job would have saved in the analysed window had this one cause been absent. Those of several causes do not add up."),
     ("rank", "One process of the job, with one GPU. Its number is ?1, ?2 … where no file states it."),
-    ("step", "One training iteration, as the source marks it."),
+    (
+        "step",
+        "One training iteration, as the source marks it. The job's step lasts from the moment that the last rank left the step before "
+        "to the moment that the last rank left this one; the first step, and one after a pause, from where ranks entered it.",
+    ),
 )
 _TERMS_OF_SECTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "overlap": (
@@ -25,7 +29,7 @@ _TERMS_OF_SECTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "collectives": (("bus bandwidth", "Bytes that one link carries per second, comparable between operations and group sizes (as nccl-tests defines it)."),),
     "waits": (
-        ("late", "How much later than the rank before it the last rank arrived."),
+        ("late", "How much later than the first rank of an operation a rank arrived at it."),
         ("wait", "Time between a rank's arrival at a collective and that of the last rank."),
     ),
 }

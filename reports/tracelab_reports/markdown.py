@@ -44,16 +44,19 @@ def _head(result: RunResult) -> list[str]:
     start = f", from {format_time(run.start_ns)}" if run.start_ns is not None else ""
     lines = [f"**{escape(result.verdict)}**", "", f"Job {escape(run.name, 120)}: {escape(facts.job_text(result))}{start}."]
     cost = facts.cost_text(result)
-    return [*lines, cost] if cost else lines
+    return [*lines, escape(cost)] if cost else lines
 
 
 def _findings(result: RunResult) -> list[str]:
     if not result.findings:
-        checked = [a.id for a in result.analyses if a.status in {"ok", "degraded"}]
-        return ["", words.NOTHING_FOUND + (f" Checked: {escape(', '.join(checked))}." if checked else "")]
+        checked, unchecked = facts.checked(result), facts.unchecked(result)
+        lines = [facts.nothing_found(result) + (f" Checked: {escape(', '.join(checked))}." if checked else "")]
+        return ["", *lines, *([f"Not checked, or in part: {escape('; '.join(unchecked))}."] if unchecked else [])]
     lines = ["", "| severity | cause | where | lost (range) | confidence |", "|---|---|---|---|---|"]
     for f in result.findings[:_MAX_FINDINGS]:
-        cells = (words.SEVERITY[f.severity], words.kind_title(f.kind), escape(words.subject_text(f), 160), words.lost_text(f), f.confidence)
+        price = facts.price_text(result, f)
+        lost = words.lost_text(f) + (f", {escape(price, 60)}" if price else "")
+        cells = (words.SEVERITY[f.severity], words.kind_title(f.kind), escape(words.subject_text(f), 160), lost, f.confidence)
         lines.append(f"| {' | '.join(cells)} |")
     left = len(result.findings) - _MAX_FINDINGS
     lines += [f"| | and {words.plural(left, 'finding')} more | | | |"] if left > 0 else []
@@ -64,18 +67,18 @@ def _findings(result: RunResult) -> list[str]:
 
 
 def _detail(number: int, finding: Finding) -> list[str]:
-    lines = [f"{number}. {escape(finding.summary)} (id {escape(finding.id, 60)})"]
+    lines = [f"{number}. {escape(words.sentence(finding.summary))} (id {escape(finding.id, 60)})"]
     for e in finding.evidence[:_MAX_EVIDENCE]:
         rank = "" if e.rank is None else f"rank {words.rank_label(e.rank)}, "
         at = "" if e.source_ts_ns is None else f" at {e.source_ts_ns} ns"
         lines.append(f"   - Seen: {escape(e.text, 200)} ({rank}{escape(e.source, 120)}{at})")
-    return [*lines, f"   - Next: {escape(finding.next_step)}"]
+    return [*lines, f"   - Next: {escape(words.sentence(finding.next_step))}"]
 
 
 def _limits(result: RunResult) -> list[str]:
     found = facts.limits(result)
     if not found:
-        return ["", "All expected ranks were seen, and nothing was lost while reading."]
+        return ["", facts.trust_text(result)]
     more = [f"- and {len(found) - _MAX_LIMITS} more, see the full report"] if len(found) > _MAX_LIMITS else []
     return ["", "How far to trust this:", *(f"- {escape(limit)}" for limit in found[:_MAX_LIMITS]), *more]
 

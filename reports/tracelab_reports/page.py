@@ -6,7 +6,7 @@ import hashlib
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tracelab.results import Finding, RunResult, Section
 from tracelab.units import format_duration, format_time
@@ -20,7 +20,7 @@ __all__ = ["Card", "Page", "build_page"]
 
 _MAX_EVIDENCE = 12
 _MAX_SUBJECTS = 3
-_MAX_OPEN_ROWS = 12
+_MAX_OPEN_ROWS = 16
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,8 @@ class Card:
     title: str
     meaning: str
     subject: str
-    share: str
+    lost: str
+    price: str
     when: str
     details: Sequence[tuple[str, str]]
     evidence: TableView | None
@@ -47,8 +48,11 @@ class Page:
     start: str
     cost: str
     cards: Sequence[Card]
+    nothing_found: str
     checked: Sequence[str]
+    unchecked: Sequence[str]
     limits: Sequence[str]
+    trusted: str
     notices: dict[str, int]
     trust: Sequence[SectionPart]
     sections: Sequence[SectionPart]
@@ -60,15 +64,18 @@ class Page:
 def build_page(result: RunResult) -> Page:
     """The page of a result."""
     origin = result.run.start_ns
-    sections = _present(parts.attribution(result), *_sections(result))
+    sections = _sections(result)
     return Page(
         title=words.shorten(result.run.name, 80),
         job=facts.job_text(result),
         start="" if origin is None else format_time(origin),
         cost=facts.cost_text(result),
         cards=_cards(result),
-        checked=[a.id for a in result.analyses if a.status in {"ok", "degraded"}],
+        nothing_found=facts.nothing_found(result),
+        checked=facts.checked(result),
+        unchecked=facts.unchecked(result),
         limits=facts.limits(result),
+        trusted=facts.trust_text(result),
         notices=facts.severity_counts(result),
         trust=_present(parts.coverage(result), parts.clocks(result), parts.analyses(result), parts.notices(result)),
         sections=sections,
@@ -101,7 +108,8 @@ def _cards(result: RunResult) -> list[Card]:
                 title,
                 meaning,
                 words.subject_text(finding, _MAX_SUBJECTS),
-                facts.share_text(result, finding),
+                "; ".join(t for t in (words.range_text(finding), facts.share_text(result, finding)) if t),
+                facts.price_text(result, finding),
                 _when(finding, result.run.start_ns),
                 _details(finding),
                 _evidence(finding, anchor, result.run.start_ns),
@@ -153,16 +161,23 @@ def _present(*found: SectionPart | None) -> list[SectionPart]:
 
 
 def _sections(result: RunResult) -> list[SectionPart]:
-    out: list[SectionPart] = []
+    """One part per section. The attribution opens the section `breakdown`, which answers the same for each rank, and the
+    section `clocks` stands beside the table of clocks, in `parts.clocks`."""
+    attribution = parts.attribution(result)
+    breakdown, elsewhere = result.section("breakdown"), result.section("clocks") if result.clocks else None
+    out = _present(attribution if breakdown is None else None)
     taken: set[str] = set()
-    for section in in_order(result.sections):
+    for section in in_order([s for s in result.sections if s is not elsewhere]):
         anchor = _anchor("section", section.id)
         # A second section of the same id keeps its tables, but its figures would claim the same places.
         body = SectionBody() if anchor in taken else body_of(section)
         while anchor in taken:
             anchor += "-again"
         taken.add(anchor)
-        out.append(_section(section, body, anchor, result.run.start_ns))
+        part = _section(section, body, anchor, result.run.start_ns)
+        if attribution is not None and section is breakdown:
+            part = replace(part, blocks=[*attribution.blocks, *part.blocks], notes=[*part.notes, *attribution.notes])
+        out.append(part)
     return out
 
 
@@ -172,5 +187,5 @@ def _section(section: Section, body: SectionBody, anchor: str, origin: int | Non
     for figure in body.figures:
         place = next((i for i, (table_id, _) in enumerate(views) if table_id == figure.table), None)
         blocks.append(Block(figure, None if place is None else views.pop(place)[1]))
-    blocks += [Block(None, view, open=not body.figures or view.total <= _MAX_OPEN_ROWS) for _, view in views]
+    blocks += [Block(None, view, open=view.total <= _MAX_OPEN_ROWS) for _, view in views]
     return SectionPart(anchor, section.title, section.question, section.answer, blocks, body.notes)

@@ -14,6 +14,8 @@ from tracelab_reports.tableview import TableView, table_view
 __all__ = ["Block", "SectionPart", "analyses", "attribution", "clocks", "column", "coverage", "exported", "inputs", "not_observable", "notices", "table_of"]
 
 _MAX_OPEN_ROWS = 8
+_LEAST_S = 0.5e-9
+_UNNAMED = "unnamed-host-"
 
 
 @dataclass(frozen=True)
@@ -52,21 +54,25 @@ def attribution(result: RunResult) -> SectionPart | None:
     a = result.attribution
     if a is None:
         return None
-    parts = [(c.kind, c.seconds, c.share, c.low, c.high) for c in a.causes]
-    rest = a.unattributed / a.per_step_total if a.per_step_total else None
+    rows: list[tuple[str, float, float | None, float | None, float | None]] = [(words.kind_title(c.kind), c.seconds, c.share, c.low, c.high) for c in a.causes]
+    # Sums of floating-point numbers leave a rest of a few attoseconds.
+    rest = 0.0 if abs(a.unattributed) < _LEAST_S else a.unattributed
+    if rest:
+        rows.append(("Unattributed", rest, rest / a.per_step_total if a.per_step_total else None, None, None))
     parts_table = table_of(
         "attribution",
         "Causes of the time of a step",
-        column("cause", [words.kind_title(k) for k, *_ in parts] + ["Unattributed"]),
-        column("time per step", [s for _, s, *_ in parts] + [a.unattributed], "", "s"),
-        column("share", [s for _, _, s, *_ in parts] + [rest]),
-        column("low", [low for *_, low, _ in parts] + [None], "the least that it may be", "s"),
-        column("high", [high for *_, high in parts] + [None], "the most that it may be", "s"),
+        column("cause", [name for name, *_ in rows]),
+        column("time per step", [s for _, s, *_ in rows], "", "s"),
+        column("share", [share for _, _, share, *_ in rows]),
+        column("low", [low for *_, low, _ in rows], "the least that it may be", "s"),
+        column("high", [high for *_, high in rows], "the most that it may be", "s"),
     )
     view = table_view(parts_table, view_id="section-attribution-0")
     block = Block(attribution_bars(a), view)
-    answer = f"A step takes {words.seconds_text(a.per_step_total)}; {words.seconds_text(a.unattributed)} of it could not be attributed to a cause."
-    return SectionPart("section-attribution", "Attribution", "Where does the time of a step go?", answer, [block], [])
+    notes = [f"{words.seconds_text(rest)} of a step could not be attributed to a cause."] if rest else []
+    answer = f"A step takes {words.seconds_text(a.per_step_total)}."
+    return SectionPart("section-attribution", "Attribution", "Where does the time of a step go?", answer, [block], notes)
 
 
 def _listing(table: DataTable, view_id: str) -> list[Block]:
@@ -96,11 +102,20 @@ def coverage(result: RunResult) -> SectionPart | None:
     answer = f"{words.plural(len(run.ranks), 'rank')} seen, {expected} expected, {len(run.missing_ranks):,} missing."
     if run.missing_ranks:
         answer += f" Missing: {words.ranks_text(run.missing_ranks, 20)}."
-    return SectionPart("coverage", "Ranks", "Which ranks do the files show, and what was lost of them?", answer, _listing(table, "coverage-0"), [])
+    unnamed = [r.rank for r in run.ranks if r.host.startswith(_UNNAMED)]
+    notes = [_unnamed_note(unnamed)] if unnamed else []
+    return SectionPart("coverage", "Ranks", "Which ranks do the files show, and what was lost of them?", answer, _listing(table, "coverage-0"), notes)
+
+
+def _unnamed_note(ranks: Sequence[int]) -> str:
+    return (
+        f"No file names the host of {words.ranks_text(ranks)}. Such ranks count as one host, {_UNNAMED}0 and so on, as long as their GPU numbers go up with "
+        "the rank, and as one host each where that is unknown. `host` in tracelab.toml names it."
+    )
 
 
 def clocks(result: RunResult) -> SectionPart | None:
-    """Offset and uncertainty of each host's clock."""
+    """Offset and uncertainty of each host's clock, with the answer and the tables of the section `clocks` where there is one."""
     if not result.clocks:
         return None
     clocks = result.clocks
@@ -117,8 +132,10 @@ def clocks(result: RunResult) -> SectionPart | None:
     )
     worst = facts.worst_uncertainty_ns(result)
     bound = "not known for every host" if worst is None else f"at most {words.seconds_text(worst / 1e9)}"
-    answer = f"Times of different hosts were put on one clock; the uncertainty is {bound}."
-    return SectionPart("clocks", "Clocks", "How well do the hosts' clocks agree?", answer, _listing(table, "clocks-0"), [])
+    section = result.section("clocks")
+    answer = section.answer if section else f"Times of different hosts were put on one clock; the uncertainty is {bound}."
+    more = [Block(None, table_view(t, view_id=f"clocks-{i}"), open=t.rows <= _MAX_OPEN_ROWS) for i, t in enumerate(section.tables if section else [], 1)]
+    return SectionPart("clocks", "Clocks", "How well do the hosts' clocks agree?", answer, [*_listing(table, "clocks-0"), *more], [])
 
 
 def analyses(result: RunResult) -> SectionPart | None:
@@ -135,7 +152,8 @@ def analyses(result: RunResult) -> SectionPart | None:
     )
     done = sum(a.status == "ok" for a in rows)
     answer = f"{done} of {words.plural(len(rows), 'analysis', 'analyses')} answered in full."
-    return SectionPart("analyses", "Analyses", "What was checked?", answer, _listing(table, "analyses-0"), [])
+    block = Block(None, table_view(table, view_id="analyses-0"), open=done < len(rows))
+    return SectionPart("analyses", "Analyses", "What was checked?", answer, [block], [])
 
 
 def notices(result: RunResult) -> SectionPart | None:

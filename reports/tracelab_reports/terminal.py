@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tracelab.results import Finding, RunResult
+from tracelab_reports.facts import nothing_found
 from tracelab_reports.words import CONFIDENCE, NOTHING_FOUND, SEVERITY, clean, kind_title, plural, seconds_text, shorten, subject_text
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def print_result(result: RunResult, console: Console) -> None:
     """Prints the verdict line and the table of findings; readable from 80 columns on, without colour too."""
     console.print(Text(" ".join(clean(result.verdict).split()), style="bold"))
     if not result.findings:
-        if not result.verdict.startswith(NOTHING_FOUND.rstrip(".")):
+        if nothing_found(result) == NOTHING_FOUND and not result.verdict.startswith(NOTHING_FOUND.rstrip(".")):
             console.print(Text(NOTHING_FOUND))
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold" if console.color_system else "")

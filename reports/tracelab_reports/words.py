@@ -23,9 +23,11 @@ __all__ = [
     "link_text",
     "lost_text",
     "plural",
+    "range_text",
     "rank_label",
     "ranks_text",
     "seconds_text",
+    "sentence",
     "shorten",
     "steps_text",
     "subject_text",
@@ -75,10 +77,12 @@ ROLES: dict[str, str] = {
     "analysed": "analysed",
     "duplicate": "duplicate of another file",
     "other-job": "belongs to another job",
-    "no-rank": "states no rank",
+    "no-rank": "no timed process in it",
     "unreadable": "unreadable",
-    "unknown": "no parser knows it",
+    "ignored": "left out by the manifest",
+    "unknown": "no parser claims it",
 }
+"""Role of a file: what became of it."""
 
 
 def clean(text: str) -> str:
@@ -100,6 +104,14 @@ def shorten(text: str, limit: int) -> str:
     """`text` on one line and in at most `limit` characters; what is cut is shown by an ellipsis."""
     line = " ".join(clean(text).split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def sentence(text: str) -> str:
+    """`text` with a capital at its start, unless that is a name (`nvidia-smi`), and a full stop at its end."""
+    first = text.split(maxsplit=1)[0].rstrip(":,;") if text.strip() else ""
+    if first.isascii() and first.isalpha() and first.islower():
+        text = text[:1].upper() + text[1:]
+    return text if not text or text.rstrip().endswith((".", "!", "?", "…")) else f"{text.rstrip()}."
 
 
 def plural(count: int, one: str, many: str = "") -> str:
@@ -184,8 +196,15 @@ def seconds_text(seconds: float) -> str:
 
 
 def lost_text(finding: Finding) -> str:
-    """The lost time with its interval: `1.24 s (1.10 s to 1.38 s)`."""
-    return f"{seconds_text(finding.lost_s)} ({seconds_text(finding.lost_s_low)} to {seconds_text(finding.lost_s_high)})"
+    """The lost time with its interval, where it has one: `1.24 s (1.10 s to 1.38 s)`."""
+    interval = range_text(finding)
+    return f"{seconds_text(finding.lost_s)} ({interval})" if interval else seconds_text(finding.lost_s)
+
+
+def range_text(finding: Finding) -> str:
+    """The interval of the lost time, `1.10 s to 1.38 s`; nothing where both ends are written like the lost time itself."""
+    low, high = seconds_text(finding.lost_s_low), seconds_text(finding.lost_s_high)
+    return "" if low == high == seconds_text(finding.lost_s) else f"{low} to {high}"
 
 
 def gpu_hours_text(hours: float) -> str:

@@ -17,6 +17,7 @@ class AlignedTables:
     """The protocol `tracelab.analysis.Tables` over frames in memory."""
 
     def __init__(self, parsed: Mapping[str, pl.LazyFrame], hosts: Mapping[int, str], world_size: int | None = None) -> None:
+        self.memo: dict[str, object] = {}
         self.aligned: Aligned = align(parsed, hosts, world_size)
         self.frames = {name: self.aligned.to_aligned(frame) if "ts_ns" in frame.collect_schema().names() else frame for name, frame in parsed.items()}
         self.frames |= {name: frame.lazy() for name, frame in self.aligned.derived.items()}

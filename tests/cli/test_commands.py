@@ -218,10 +218,57 @@ def test_doctor_tells_versions_and_no_names(call: Call, monkeypatch: pytest.Monk
     assert os.uname().nodename not in ended.out.replace("Linux", "")
 
 
-def test_a_reader_that_leaves_is_no_error(job: Path) -> None:
-    code = f"{sys.executable} -c 'from tracelab.cli import main; main()' schema gpu_spans | head -1"
-    ended = subprocess.run(["bash", "-o", "pipefail", "-c", code], capture_output=True, text=True, check=False)
+def test_a_reader_that_leaves_is_no_error() -> None:
+    program = [sys.executable, "-c", "from tracelab.cli import main; main()", "schema", "--findings"]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait() == 0
+
+
+def test_output_on_a_full_disk_is_said() -> None:
+    with Path("/dev/full").open("w") as full:
+        program = [sys.executable, "-c", "from tracelab.cli import main; main()", "schema"]
+        ended = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (ended.returncode, "Traceback" in ended.stderr) == (2, False)
+    assert "No space left" in ended.stderr
+
+
+def test_a_terminal_that_knows_few_characters(job: Path) -> None:
+    env = {**os.environ, "PYTHONIOENCODING": "ascii", "COLUMNS": "20", "TERM": "dumb"}
+    ended = subprocess.run(
+        [sys.executable, "-c", "from tracelab.cli import main; main()", "inspect", job], env=env, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0
+    assert "4 of 4 ranks" in ended.stdout
     assert ended.stderr == ""
+
+
+def test_the_reasons_come_before_exit_3(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "rank0.json").write_text('{"schemaVersion": 1, "traceEvents": []}')
+    ended = call("analyze", tmp_path / "d")
+    assert ended.code == 3
+    assert "rank0.json: holds no timed event" in ended.err
+
+
+def test_report_and_document_need_two_names(call: Call, job: Path, tmp_path: Path) -> None:
+    ended = call("analyze", job, "-o", tmp_path / "r.html", "--json", tmp_path / "r.html")
+    assert (ended.code, list(tmp_path.iterdir())) == (2, [])
+
+
+def test_a_linked_directory_keeps_its_name(call: Call, job: Path, tmp_path: Path) -> None:
+    (tmp_path / "tuesday").symlink_to(job)
+    assert call("analyze", tmp_path / "tuesday").out.splitlines()[-1] == f"wrote {tmp_path / 'tuesday.tracelab.html'}"
+
+
+def test_a_cache_that_cannot_be_written_is_said(call: Call, job: Path, tmp_path: Path) -> None:
+    (tmp_path / "blocked").write_text("")
+    ended = call("inspect", job, "--cache-dir", tmp_path / "blocked")
+    assert ended.code == 70
+    assert "TRACELAB_CACHE_DIR" in ended.err
 
 
 def test_colour_only_on_a_terminal(call: Call, slow_job: Path, tmp_path: Path) -> None:

@@ -146,8 +146,7 @@ def _fit_with_jumps(ends: pl.DataFrame, linked: list[str], steps: pl.DataFrame, 
 
 
 def _solve(values: NDArray[np.int64], exists: NDArray[np.bool_], hosts: list[str], jumps: list[tuple[int, int]]) -> _Fit:
-    seen = np.sort(values[exists])
-    t0 = int(seen[len(seen) // 2])
+    t0 = int(values.min()) + int(np.median(values[exists] - values.min()))
     y = (values - t0).astype(np.float64)
     count, width = y.shape
     span = max(float(np.ptp(y)), 1.0)

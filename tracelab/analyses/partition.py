@@ -7,14 +7,15 @@ previous step to the moment that the last rank leaves this one.
 
 from __future__ import annotations
 
-import weakref
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import polars as pl
 
-from tracelab.align.kernels import COMPUTE, with_class
-from tracelab.analyses.common import batches
+from tracelab.align.kernels import COMPUTE
+from tracelab.analyses.common import batches, clock_of, clocks_apart, gpu_work, host_work, once
 from tracelab.analyses.intervals import EMPTY, Intervals, partition, union
 from tracelab.analysis import Tables
 
@@ -34,7 +35,9 @@ class Partition:
     """Time per rank and step.
 
     `job`: step, start_ns, end_ns of the job's steps. `rows`: rank, step, PARTS, EXTRAS. `unmatched`: operations whose wait
-    is unknown. `on_host`: ranks without GPU work.
+    is unknown. `on_host`: ranks without GPU work. `windows`: the job's steps by rank, on that rank's clock; those of
+    `job` but for hosts that are `apart`, whose clocks could not be aligned. `across`: operations that such hosts share
+    with others, so that their waits are unknown.
 
     EXTRAS: the part of exposed_transfer_ns that compute could hide (deferrable_ns), the part of operations of which not all
     members were seen and which may be wait instead (unsure_ns), compute with no communication beside it (alone_ns), idle
@@ -45,34 +48,62 @@ class Partition:
     rows: pl.DataFrame
     unmatched: int
     on_host: tuple[int, ...]
+    windows: Mapping[int, pl.DataFrame]
+    apart: tuple[str, ...]
+    across: int
 
+    def bounds(self, rank: int, step: int) -> tuple[int, int]:
+        """Start and end of a step on the clock of that rank, ns; the job's where the rank has no such step."""
+        own = self.windows.get(rank, self.job)
+        row = own.filter(pl.col("step") == step)
+        row = row if row.height else self.job.filter(pl.col("step") == step)
+        return cast(int, row["start_ns"][0]), cast(int, row["end_ns"][0])
 
-_cache: dict[int, tuple[weakref.ref[Tables], Partition]] = {}
+    def windows_of(self, ranks: list[int]) -> pl.DataFrame:
+        """rank, step, start_ns, end_ns of these ranks, in order of start."""
+        frames = [self.windows[r].select(pl.lit(r, pl.Int32).alias("rank"), "step", "start_ns", "end_ns") for r in ranks if r in self.windows]
+        schema = {"rank": pl.Int32, "step": pl.Int32, "start_ns": pl.Int64, "end_ns": pl.Int64}
+        return (pl.concat(frames) if frames else pl.DataFrame(schema=schema)).sort("start_ns", "rank")
+
+    def on_clock(self, step: int) -> list[int]:
+        """The ranks on whose clock `job` has that step."""
+        return sorted(r for r in self.windows if self.bounds(r, step) == self.bounds(-1, step))
 
 
 def partition_of(tables: Tables) -> Partition:
     """The partition of these tables; computed once while they live, since three analyses ask for it."""
-    held = _cache.get(id(tables))
-    if held is not None and held[0]() is tables:
-        return held[1]
-    result = _compute(tables)
-    _cache.clear()
-    try:
-        _cache[id(tables)] = (weakref.ref(tables), result)
-    except TypeError:  # tables of a class with slots are computed anew each time
-        return result
-    return result
+    return once(tables, "partition", lambda: _compute(tables))
 
 
 def job_steps(tables: Tables) -> pl.DataFrame:
     """The job's steps: step, start_ns, end_ns, slowest_rank, spread_ns, in time order.
 
-    A step ends when its last rank ends it, and starts where the previous one ended, or after a gap of two median steps
-    with its first rank. The first step starts when the last rank started it, unless ranks started half a step apart.
+    A step ends when its last rank ends it, and starts where the previous one ended. Where no rank went straight from the
+    previous one to it (the first step, steps left out, another capture) it starts when the last rank started it, unless
+    ranks started half a step apart: then with the first one. Hosts whose clocks could not be aligned have steps of their
+    own; here is each step on the clock that most ranks share.
     """
+    return _reference(_steps_by_clock(tables), clock_of(tables))
+
+
+def _reference(by_clock: Mapping[str, pl.DataFrame], clocks: Mapping[int, str]) -> pl.DataFrame:
+    counts = list(clocks.values())
+    order = sorted(by_clock, key=lambda c: (-counts.count(c), c))
+    if len(order) == 1:
+        return by_clock[order[0]]
+    frames = [by_clock[c] for c in order]
+    return pl.concat(frames).unique("step", keep="first", maintain_order=True).sort("end_ns", "step") if frames else pl.DataFrame(schema=_JOB)
+
+
+def _steps_by_clock(tables: Tables) -> dict[str, pl.DataFrame]:
     steps = tables["steps"].collect()
     if (steps["origin"] == "annotation").any():
         steps = steps.filter(pl.col("origin") == "annotation")
+    steps = steps.with_columns(pl.col("rank").replace_strict(clock_of(tables), default="", return_dtype=pl.String).alias("clock"))
+    return {cast(str, clock): _job_steps(part) for (clock,), part in sorted(steps.group_by("clock"), key=lambda g: str(g[0]))}
+
+
+def _job_steps(steps: pl.DataFrame) -> pl.DataFrame:
     job = steps.group_by("step").agg(
         pl.col("start_ns").min().alias("first_start"),
         pl.col("start_ns").max().alias("last_start"),
@@ -81,14 +112,17 @@ def job_steps(tables: Tables) -> pl.DataFrame:
         pl.col("rank").sort_by("end_ns", "rank", descending=[True, False]).first().alias("slowest_rank"),
         (pl.col("end_ns") - pl.col("start_ns")).median().alias("typical"),
     )
-    job = job.sort("end_ns", "step")
-    typical = pl.col("typical").median()
-    previous = pl.col("end_ns").shift(1)
-    apart = (pl.col("last_start") - pl.col("first_start")) > 0.5 * typical
+    job = job.sort("end_ns", "step").with_columns(pl.col("step").shift(1).alias("before"), pl.col("end_ns").shift(1).alias("previous"))
+    at = steps.select("rank", "step", "start_ns").join(job.select("step", "before"), on="step")
+    straight = at.join(steps.select("rank", pl.col("step").alias("before"), pl.col("end_ns").alias("left")), on=["rank", "before"])
+    straight = straight.filter(pl.col("start_ns") <= pl.col("left"))["step"].unique()
+    apart = (pl.col("last_start") - pl.col("first_start")) > 0.5 * pl.col("typical").median()
     opening = pl.when(apart).then(pl.col("first_start")).otherwise(pl.col("last_start"))
-    broken = previous.is_null() | ((pl.col("first_start") - previous) > 2 * typical)
-    job = job.with_columns(pl.when(broken).then(pl.max_horizontal(opening, previous)).otherwise(previous).alias("start_ns"))
-    return job.select("step", "start_ns", "end_ns", "slowest_rank", "spread_ns").filter(pl.col("end_ns") > pl.col("start_ns"))
+    start = pl.when(pl.col("step").is_in(straight.implode())).then(pl.col("previous")).otherwise(pl.max_horizontal(opening, "previous"))
+    return job.with_columns(start.alias("start_ns")).select(list(_JOB)).filter(pl.col("end_ns") > pl.col("start_ns"))
+
+
+_JOB = {"step": pl.Int32, "start_ns": pl.Int64, "end_ns": pl.Int64, "slowest_rank": pl.Int32, "spread_ns": pl.Int64}
 
 
 @dataclass(frozen=True)
@@ -102,26 +136,35 @@ class _Communication:
 
 
 def _compute(tables: Tables) -> Partition:
-    job = job_steps(tables)
-    own = tables["steps"].select("rank", "step", "origin").collect()
-    taken = {int(str(r)): set(part["step"].to_list() if part["origin"][0] == "annotation" else job["step"].to_list()) for (r,), part in own.group_by("rank")}
-    communication, unmatched = _communication(tables)
+    by_clock, clocks = _steps_by_clock(tables), clock_of(tables)
+    job = _reference(by_clock, clocks)
+    windows = {r: by_clock[c] for r, c in sorted(clocks.items()) if c in by_clock}
+    communication, unmatched, across = _communication(tables)
     loader = _loader(tables)
-    spans = with_class(tables["gpu_spans"]).filter(pl.col("op_class").is_in([COMPUTE, "memcpy", "memset"]))
-    frames, seen = [], set()
+    spans = gpu_work(tables).filter(pl.col("op_class").is_in([COMPUTE, "memcpy", "memset"]))
+    frames = []
+    seen: set[int] = set()
     for rank, part in batches(spans, ("ts_ns", "dur_ns", "op_class")):
         compute, memory = (_union(part.filter((pl.col("op_class") == COMPUTE) == kind)) for kind in (True, False))
-        frames.append(_rank_rows(rank, compute, memory, communication.get(rank, _Communication()), loader.get(rank, EMPTY), job))
+        frames.append(_rank_rows(rank, compute, memory, communication.get(rank, _Communication()), loader.get(rank, EMPTY), windows.get(rank)))
         seen.add(rank)
-    host = tables["host_spans"].filter((pl.col("kind") == "cpu_op") & ~pl.col("rank").is_in(sorted(seen)))
+    host = host_work(tables).filter((pl.col("kind") == "cpu_op") & ~pl.col("rank").is_in(sorted(seen)))
     host = host.filter(~pl.col("name").cast(pl.String).str.contains(_NOT_COMPUTE))
     on_host = []
     for rank, part in batches(host, ("ts_ns", "dur_ns")):
-        frames.append(_rank_rows(rank, _union(part), EMPTY, communication.get(rank, _Communication()), loader.get(rank, EMPTY), job))
+        frames.append(_rank_rows(rank, _union(part), EMPTY, communication.get(rank, _Communication()), loader.get(rank, EMPTY), windows.get(rank)))
         on_host.append(rank)
-    rows = pl.concat(frames) if frames else pl.DataFrame(schema=_SCHEMA)
-    keep = pl.Series("keep", [s in taken.get(r, ()) for r, s in rows.select("rank", "step").iter_rows()], pl.Boolean)
-    return Partition(job, rows.filter(keep).sort("rank", "step"), unmatched, tuple(on_host))
+    rows = _taken(pl.concat(frames) if frames else pl.DataFrame(schema=_SCHEMA), tables)
+    return Partition(job, rows.sort("rank", "step"), unmatched, tuple(on_host), windows, clocks_apart(tables), across)
+
+
+def _taken(rows: pl.DataFrame, tables: Tables) -> pl.DataFrame:
+    """The rows of steps that the rank took part in; all of them where it marks none."""
+    own = tables["steps"].filter(pl.col("origin") == "annotation").select("rank", "step").collect()
+    marked = pl.col("rank").is_in(own["rank"].unique().implode())
+    known = rows.join(own, on=["rank", "step"], how="semi")
+    unmarked = rows.filter(~marked).join(tables["steps"].select("rank").unique().collect(), on="rank", how="semi")
+    return pl.concat([known, unmarked])
 
 
 _SCHEMA = {"rank": pl.Int32, "step": pl.Int32, **dict.fromkeys((*PARTS, *EXTRAS), pl.Int64)}
@@ -132,7 +175,9 @@ def _union(part: pl.DataFrame) -> Intervals:
     return union(start, start + part["dur_ns"].to_numpy())
 
 
-def _rank_rows(rank: int, compute: Intervals, memory: Intervals, comm: _Communication, loader: Intervals, job: pl.DataFrame) -> pl.DataFrame:
+def _rank_rows(rank: int, compute: Intervals, memory: Intervals, comm: _Communication, loader: Intervals, job: pl.DataFrame | None) -> pl.DataFrame:
+    if job is None:  # the rank's clock has no step
+        return pl.DataFrame(schema=_SCHEMA)
     windows: Intervals = (job["start_ns"].to_numpy(), job["end_ns"].to_numpy())
     total, idle_loader = partition((compute, memory, comm.deferrable, comm.needed, comm.unsure, comm.wait), windows, loader)
     talking = (comm.deferrable, comm.needed, comm.unsure, comm.wait)
@@ -153,8 +198,8 @@ def _rank_rows(rank: int, compute: Intervals, memory: Intervals, comm: _Communic
     return pl.DataFrame({"rank": np.full(job.height, rank), "step": job["step"].to_numpy(), **columns}, schema=_SCHEMA)
 
 
-def _communication(tables: Tables) -> tuple[dict[int, _Communication], int]:
-    """Per rank its communication, and the number of operations whose wait is not known."""
+def _communication(tables: Tables) -> tuple[dict[int, _Communication], int, int]:
+    """Per rank its communication; the number of operations that were not matched, and of those that were but across clocks."""
     waits = tables["arrivals"].select("op_id", "wait_ns")
     full = tables["matches"].select("match_id", (pl.col("present") == pl.col("members")).fill_null(False).alias("full"))
     columns = ("op_id", "rank", "group_id", "step", "start_ns", "end_ns", "match_id")
@@ -162,7 +207,8 @@ def _communication(tables: Tables) -> tuple[dict[int, _Communication], int]:
         tables["collectives"].select(*columns, pl.col("operation").cast(pl.String)).join(waits, on="op_id", how="left").join(full, on="match_id", how="left")
     )
     rows = found.collect(engine="streaming")
-    rows = rows.with_columns((pl.col("start_ns") + pl.col("wait_ns").fill_null(0)).alias("arrived"), pl.col("full").fill_null(False), _deferrable(rows))
+    known = pl.col("full").fill_null(False) & pl.col("wait_ns").is_not_null()
+    rows = rows.with_columns((pl.col("start_ns") + pl.col("wait_ns").fill_null(0)).alias("arrived"), known.alias("full"), _deferrable(rows))
     out = {}
     for (rank,), part in rows.group_by("rank"):
         moving = {
@@ -170,8 +216,9 @@ def _communication(tables: Tables) -> tuple[dict[int, _Communication], int]:
             for name, mask in (("unsure", ~pl.col("full")), ("deferrable", pl.col("full") & pl.col("defer")), ("needed", pl.col("full") & ~pl.col("defer")))
         }
         unions = {name: union(p["arrived"].to_numpy(), p["end_ns"].to_numpy()) for name, p in moving.items()}
-        out[int(str(rank))] = _Communication(**unions, wait=union(part["start_ns"].to_numpy(), part["arrived"].to_numpy()))
-    return out, int(rows["match_id"].null_count())
+        out[cast(int, rank)] = _Communication(**unions, wait=union(part["start_ns"].to_numpy(), part["arrived"].to_numpy()))
+    across = rows.filter(pl.col("match_id").is_not_null() & pl.col("wait_ns").is_null())["match_id"].n_unique()
+    return out, int(rows["match_id"].null_count()), across
 
 
 def _deferrable(rows: pl.DataFrame) -> pl.Series:
@@ -197,5 +244,5 @@ def _deferrable(rows: pl.DataFrame) -> pl.Series:
 
 def _loader(tables: Tables) -> dict[int, Intervals]:
     named = pl.col("name").cast(pl.String).str.starts_with(LOADER)
-    rows = tables["host_spans"].filter(pl.col("kind").is_in(["annotation", "cpu_op"]) & named).select("rank", "ts_ns", "dur_ns").collect(engine="streaming")
-    return {int(str(rank)): _union(part) for (rank,), part in rows.group_by("rank")}
+    rows = host_work(tables).filter(pl.col("kind").is_in(["annotation", "cpu_op"]) & named).select("rank", "ts_ns", "dur_ns").collect(engine="streaming")
+    return {cast(int, rank): _union(part) for (rank,), part in rows.group_by("rank")}

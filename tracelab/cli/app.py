@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 from typing import Annotated
@@ -11,7 +10,7 @@ import typer
 
 from tracelab import __version__
 from tracelab.cli import analyze, doctor, export, inspect, report, schema
-from tracelab.cli.console import fail
+from tracelab.cli.console import fail, finish, forgiving
 from tracelab.errors import EXIT_FAULT, TracelabError
 
 __all__ = ["app", "main"]
@@ -50,18 +49,15 @@ def _options(
 
 def main() -> None:
     """Runs the command line; the exit codes are those of `tracelab.errors`."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal that knows few characters must not end the run
+    sys.stdout, sys.stderr = forgiving(sys.stdout), forgiving(sys.stderr)
     try:
-        app()
+        try:
+            app()
+        finally:
+            finish(sys.stdout)
     except TracelabError as e:
         fail(e.message, e.hint)
         sys.exit(e.exit_code)
-    except BrokenPipeError:
-        # the reader of our output has left (`| head`): point stdout elsewhere, so that the interpreter's last flush is quiet
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
     except BaseException as e:
         # Polars' panics are no Exception, and must not end with the interpreter's own code, 1, which means findings
         if not isinstance(e, Exception) and type(e).__name__ != "PanicException":

@@ -2,24 +2,64 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from tracelab.errors import UsageError
 
 if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer as Buffer
     from rich.console import Console
 
     from tracelab.ingest.identity import FileNotice
 
-__all__ = ["check_target", "fail", "printable", "say", "stderr", "stdout", "tell_notices", "write_text"]
+__all__ = ["check_target", "fail", "finish", "forgiving", "printable", "say", "stderr", "stdout", "tell_notices", "write_text"]
 
 _NOTICES_SHOWN = 12
 _PLAIN_WIDTH = 120
 """Columns where there is no terminal to ask."""
+
+
+class _Forgiving(io.FileIO):
+    """A file whose reader may leave (`| head`): what it no longer wants is dropped, and the exit code stays what it was.
+
+    Any other failure, such as a full disk, is kept for `finish`, since the interpreter's last flush could not report it.
+    """
+
+    failure: OSError | None = None
+
+    def write(self, data: Buffer) -> int:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            return memoryview(data).nbytes
+        except OSError as e:
+            self.failure = self.failure or e
+            return memoryview(data).nbytes
+
+
+def finish(stream: TextIO) -> None:
+    """Flushes a `forgiving` stream; `UsageError` where some of the output was lost."""
+    stream.flush()
+    raw = getattr(getattr(stream, "buffer", None), "raw", None)
+    if isinstance(raw, _Forgiving) and raw.failure is not None:
+        raise UsageError(f"the output cannot be written: {raw.failure.strerror}", hint="send it elsewhere")
+
+
+def forgiving(stream: TextIO) -> TextIO:
+    """The stream, but no reader that leaves and no character that its encoding lacks ends the program."""
+    if not isinstance(stream, io.TextIOWrapper):
+        return stream
+    try:
+        raw = _Forgiving(stream.fileno(), "wb", closefd=False)
+    except (OSError, ValueError):
+        return stream
+    buffered = io.BufferedWriter(raw)
+    return io.TextIOWrapper(buffered, encoding=stream.encoding, errors="backslashreplace", line_buffering=stream.line_buffering)
 
 
 def stdout() -> Console:

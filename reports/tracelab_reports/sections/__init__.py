@@ -24,8 +24,8 @@ class SectionView:
 
 
 SECTIONS: tuple[SectionView, ...] = (
-    SectionView("steps", steps.build),
     SectionView("breakdown", breakdown.build),
+    SectionView("steps", steps.build),
     SectionView("waits", waits.build),
     SectionView("overlap", overlap.build),
     SectionView("collectives", collectives.build),

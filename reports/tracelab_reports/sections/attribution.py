@@ -16,7 +16,7 @@ def attribution_bars(attribution: Attribution) -> Bars | None:
     """One stacked bar: the causes and the unattributed rest of the time of a step."""
     parts = [(kind_title(c.kind), c.kind, c.seconds) for c in attribution.causes] + [("Unattributed", "", attribution.unattributed)]
     known = numbers([s for *_, s in parts])
-    shown = [(name, kind, s * NS_PER_S) for (name, kind, _), s in zip(parts, known, strict=True) if s is not None and s > 0]
+    shown = [(name, kind, s * NS_PER_S) for (name, kind, _), s in zip(parts, known, strict=True) if s is not None and s * NS_PER_S >= 0.5]
     if not shown:
         return None
     if len(shown) > _MAX_PARTS:

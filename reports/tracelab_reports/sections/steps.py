@@ -1,4 +1,4 @@
-"""How long each step took."""
+"""How long each step of the job took: from the latest end of the step before to the latest end of this one, over all ranks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def build(section: Section) -> SectionBody:
             title="Step time over the run",
             alt=alt,
             table="step_times",
-            note="Per step, from the first rank's start to the last rank's end of it. A step that stands out is worth a look in the table.",
+            note="Per step, from the moment that the last rank left the step before to the moment that the last rank left this one. "
+            "A step that stands out is worth a look in the table.",
             x=[s for s, _ in points],
             y=scaled([y for _, y in points], size),
             x_label="step",

@@ -18,7 +18,7 @@ def build(section: Section) -> SectionBody:
             (("late_ns", "lateness"),),
             figure_id="arrivals-by-rank",
             title="How late each rank came to collectives",
-            note="Summed time by which it arrived after the rank before it, where it was the last. The waits are in the table.",
+            note="How much later than the first rank of each operation it arrived, summed over all operations. The waits are in the table.",
             value_label="time late",
             by="late_ns",
         ),
