@@ -70,9 +70,9 @@ def job_text(result: RunResult) -> str:
 def price_text(result: RunResult, finding: Finding) -> str:
     """What the lost GPU time costs, where the user stated a price: `12.50 USD`."""
     cost = finding.lost_gpu_hours * result.price.per_gpu_hour if result.price else math.nan
-    if result.price is None or not math.isfinite(cost):
+    if result.price is None or not 0 < cost < math.inf:
         return ""
-    return f"{'under 0.01' if 0 < cost < 0.005 else f'{cost:,.2f}'} {result.price.currency}"
+    return f"{'under 0.01' if cost < 0.005 else f'{cost:,.2f}'} {result.price.currency}"
 
 
 def cost_text(result: RunResult) -> str:
@@ -81,8 +81,9 @@ def cost_text(result: RunResult) -> str:
     if not costly:
         return ""
     top = max(costly, key=lambda f: f.lost_s)
-    share, price = share_text(result, top), price_text(result, top)
-    return f"The costliest cause lost {seconds_text(top.lost_s)}{f', {share}' if share else ''}, {gpu_hours_text(top.lost_gpu_hours)}{f' ({price})' if price else ''}."
+    price = price_text(result, top)
+    gpu_time = gpu_hours_text(top.lost_gpu_hours) + (f" ({price})" if price else "")
+    return f"The costliest cause lost {', '.join(t for t in (seconds_text(top.lost_s), share_text(result, top), gpu_time) if t)}."
 
 
 def checked(result: RunResult) -> list[str]:

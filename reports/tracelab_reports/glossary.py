@@ -17,8 +17,10 @@ _TERMS: tuple[tuple[str, str], ...] = (
     ("rank", "One process of the job, with one GPU. Its number is ?1, ?2 … where no file states it."),
     (
         "step",
-        "One training iteration, as the source marks it. The job's step lasts from the moment that the last rank left the step before "
-        "to the moment that the last rank left this one; the first step, and one after a pause, from where ranks entered it.",
+        (
+            "One training iteration, as the source marks it. The job's step lasts from the moment that the last rank left the step before "
+            "to the moment that the last rank left this one; the first step, and one after a pause, from where ranks entered it."
+        ),
     ),
 )
 _TERMS_OF_SECTIONS: dict[str, tuple[tuple[str, str], ...]] = {

@@ -161,8 +161,10 @@ def _present(*found: SectionPart | None) -> list[SectionPart]:
 
 
 def _sections(result: RunResult) -> list[SectionPart]:
-    """One part per section. The attribution opens the section `breakdown`, which answers the same for each rank, and the
-    section `clocks` stands beside the table of clocks, in `parts.clocks`."""
+    """One part per section, but for `clocks`, which stands beside the table of clocks.
+
+    The attribution opens the section `breakdown`, which answers the same for each rank.
+    """
     attribution = parts.attribution(result)
     breakdown, elsewhere = result.section("breakdown"), result.section("clocks") if result.clocks else None
     out = _present(attribution if breakdown is None else None)

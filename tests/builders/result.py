@@ -10,6 +10,8 @@ import json
 from pathlib import Path
 from statistics import median
 
+import msgspec
+
 from tests.builders.result_job import MS, ORIGIN_NS, PARTS, ResultJob
 from tests.builders.result_sections import breakdown_section, collectives_section, overlap_section, steps_section, table, waits_section
 from tracelab.results import (
@@ -36,7 +38,7 @@ from tracelab.results import (
     json_schema,
 )
 
-__all__ = ["EXAMPLE", "HOSTILE", "SCHEMA_FILE", "empty_result", "example_file", "example_result", "schema_text"]
+__all__ = ["EXAMPLE", "HOSTILE", "SCHEMA_FILE", "empty_result", "example_file", "example_result", "quiet_result", "schema_text"]
 
 HOSTILE = "</script><script>alert(1)</script>{{7*7}}"
 _ROOT = Path(__file__).resolve().parents[2]
@@ -190,7 +192,7 @@ def _open_questions() -> list[NotObservable]:
 
 def _statuses() -> list[AnalysisStatus]:
     return [
-        *(AnalysisStatus(a, "ok") for a in ("steps", "breakdown", "waits", "overlap", "collectives", "stragglers", "input")),
+        *(AnalysisStatus(a, "ok") for a in ("steps", "breakdown", "waits", "overlap", "collectives", "stragglers", "exposure", "clocks")),
         AnalysisStatus("links", "degraded", "no file states which NIC a channel uses; hosts are compared instead"),
         AnalysisStatus("network", "not_applicable", "no counters of network interfaces"),
     ]
@@ -224,13 +226,15 @@ def example_result(
         per_host=per_host,
     )
     findings = _findings(job)
-    lost, span = findings[0].lost_s, median(job.lengths) * steps / 1e9
+    lost, span = findings[0].lost_s, sum(job.lengths) / 1e9
     extra = [Section("kernels", f"Kernels{text}", "Which kernels?", text, [_poison(text)])] if hostile else []
-    sections = [steps_section(job), breakdown_section(job), overlap_section(job), collectives_section(job), waits_section(job), *extra]
+    agree = f"The clocks of {len(job.hosts)} hosts agree within 4.20 µs." if len(job.hosts) > 1 else "All ranks share the clock of one host."
+    clocks = Section("clocks", "Clocks", "How well do the clocks of the hosts agree?", agree, [])
+    sections = [steps_section(job), breakdown_section(job), overlap_section(job), collectives_section(job), waits_section(job), clocks, *extra]
     return RunResult(
         tool=Tool("tracelab", "0.1.0"),
         run=_run(job, missing),
-        verdict=f"{lost * 1000:.0f} ms lost ({100 * lost / span:.1f} % of it) over {steps} steps on {ranks} ranks: {findings[0].summary}",
+        verdict=f"{lost * 1000:.0f} ms lost ({100 * lost / span:.1f} % of the run) over {steps} steps on {ranks} ranks: {findings[0].summary}",
         attribution=_attribution(job),
         findings=findings,
         not_observable=_open_questions(),
@@ -245,17 +249,28 @@ def example_result(
     )
 
 
+def quiet_result() -> RunResult:
+    """A healthy job of two ranks: all was checked, nothing was found."""
+    ranks = [RankInfo(r, "node-0", r, None, [f"t{r}.json"]) for r in (0, 1)]
+    return msgspec.structs.replace(
+        empty_result(),
+        run=RunInfo("quiet", None, None, 2, ranks, [], 3, None, []),
+        verdict="No cause of lost time stands out from noise: 3 steps on 2 ranks.",
+        analyses=[AnalysisStatus(a, "ok") for a in ("steps", "stragglers", "exposure")],
+    )
+
+
 def empty_result() -> RunResult:
-    """A healthy job of one rank: no finding, no section."""
+    """One rank alone, without steps: no finding, no section, and little that could be checked."""
     return RunResult(
         tool=Tool("tracelab", "0.1.0"),
         run=RunInfo("quiet", None, None, None, [RankInfo(-1, "unknown", None, None, ["t.json"])], [], 0, None, []),
-        verdict="No cause of lost time stands out from noise",
+        verdict="Nothing could be checked",
         attribution=None,
         findings=[],
         not_observable=[],
         clocks=[],
-        analyses=[AnalysisStatus("steps", "ok")],
+        analyses=[AnalysisStatus("overlap", "ok"), AnalysisStatus("stragglers", "not_applicable", "one rank alone has no peers")],
     )
 
 

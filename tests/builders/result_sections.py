@@ -33,8 +33,8 @@ def steps_section(job: ResultJob) -> Section:
         "One row per step, over all ranks.",
         job.steps,
         ("step", "", "step number", range(job.steps)),
-        ("start_ns", "ns", "first rank's start", job.starts),
-        ("length_ns", "ns", "longest over ranks", job.lengths),
+        ("start_ns", "ns", "moment that the last rank left the step before", job.starts),
+        ("length_ns", "ns", "from there to the moment that the last rank left this step", job.lengths),
         ("slowest_rank", "", "rank that was busy longest", slowest),
         ("spread_ns", "ns", "busy time of the slowest minus that of the fastest rank", spread),
     )
@@ -162,11 +162,11 @@ def waits_section(job: ResultJob) -> Section:
     cell_late: list[int] = []
     for step in range(job.steps):
         cells = job.in_step(step)
-        order = sorted(cells, key=lambda c: (c.exposed_wait, c.rank))
-        lead = (order[1].exposed_wait if len(order) > 1 else 0) - order[0].exposed_wait
-        last[order[0].rank] += 1
-        late[order[0].rank] += lead
-        cell_late += [lead if c.rank == order[0].rank else 0 for c in cells]
+        longest = max(c.exposed_wait for c in cells)
+        last[min(cells, key=lambda c: (c.exposed_wait, c.rank)).rank] += 1
+        for c in cells:
+            late[c.rank] += longest - c.exposed_wait
+        cell_late += [longest - c.exposed_wait for c in cells]
     arrivals = table(
         "arrivals_by_rank",
         "One row per rank: how often it came last, and how long it waited.",
@@ -178,7 +178,7 @@ def waits_section(job: ResultJob) -> Section:
         ("last_certain_count", "", "of these beyond the clock uncertainty", [80 * last[r] for r in range(job.ranks)]),
         ("last_share", "", "share of operations in which it was last", [last[r] / job.steps for r in range(job.ranks)]),
         ("wait_ns", "ns", "time it waited for others", [job.total(r, "exposed_wait") for r in range(job.ranks)]),
-        ("late_ns", "ns", "time it came after the rank before it", [late[r] for r in range(job.ranks)]),
+        ("late_ns", "ns", "arrivals after the first one", [late[r] for r in range(job.ranks)]),
     )
     per_step = table(
         "rank_step_waits",
@@ -187,7 +187,7 @@ def waits_section(job: ResultJob) -> Section:
         ("rank", "", "global rank", [c.rank for c in job.cells]),
         ("step", "", "step number", [c.step for c in job.cells]),
         ("wait_ns", "ns", "time it waited for others", [c.exposed_wait for c in job.cells]),
-        ("late_ns", "ns", "time it came after the rank before it", cell_late),
+        ("late_ns", "ns", "arrivals after the first one", cell_late),
     )
     share = last[job.slow_rank] / job.steps
     answer = f"Rank {job.slow_rank} arrives last in {100 * share:.0f} % of the operations."

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from tests.builders.result import HOSTILE, empty_result, example_result
+from tests.builders.result import HOSTILE, empty_result, example_result, quiet_result
 from tracelab.plugins import reporters
-from tracelab.results import AnalysisStatus, NotObservable, RunResult
+from tracelab.results import AnalysisStatus, NotObservable, Price, RunResult
 from tracelab_reports import markdown, text
 from tracelab_reports.terminal import print_result
 
@@ -66,7 +66,23 @@ def test_what_does_not_fit_a_ticket_is_counted() -> None:
 
 
 def test_a_quiet_job_says_so_in_a_ticket() -> None:
-    assert "No cause of lost time stands out from noise. Checked: steps." in markdown.REPORTER.render(empty_result()).splitlines()
+    ticket = markdown.REPORTER.render(quiet_result())
+    assert "No cause of lost time stands out from noise. Checked: steps, stragglers, exposure." in ticket.splitlines()
+    assert "Not checked" not in ticket
+
+
+def test_a_ticket_says_what_was_not_checked() -> None:
+    lines = markdown.REPORTER.render(empty_result()).splitlines()
+    assert "The files show no step, so lost time could not be looked for. Checked: overlap." in lines
+    assert "Not checked, or in part: stragglers (not applicable: one rank alone has no peers)." in lines
+
+
+def test_a_ticket_states_the_price() -> None:
+    result = example_result(16)
+    first = msgspec.structs.replace(result.findings[0], lost_gpu_hours=4.0)
+    lines = markdown.REPORTER.render(msgspec.structs.replace(result, findings=[first], price=Price(312.5, "<b>$")))
+    assert "| rank 3 on node-0 | 539 ms (502 ms to 561 ms), 1,250.00 &lt;b&gt;\\$ | likely |" in lines
+    assert "4.00 GPU-hours (1,250.00 &lt;b&gt;\\$)." in lines
 
 
 @pytest.mark.parametrize(
@@ -147,9 +163,18 @@ def test_hostile_literal_text_is_all_there() -> None:
 
 
 def test_nothing_found() -> None:
-    assert shown(empty_result(), 80) == ["No cause of lost time stands out from noise"]
-    odd = msgspec.structs.replace(empty_result(), verdict="3 of 8 ranks seen")
+    assert shown(quiet_result(), 80) == [quiet_result().verdict]
+    odd = msgspec.structs.replace(quiet_result(), verdict="3 of 8 ranks seen")
     assert shown(odd, 80) == ["3 of 8 ranks seen", "No cause of lost time stands out from noise."]
+
+
+@pytest.mark.parametrize("analysis", ["stragglers", "exposure"])
+@pytest.mark.parametrize("status", ["error", "not_applicable"])
+def test_nothing_found_is_not_said_where_it_was_not_looked_for(analysis: str, status: str) -> None:
+    quiet = msgspec.structs.replace(quiet_result(), verdict="Unsaid")
+    ended = [msgspec.structs.replace(a, status=status) if a.id == analysis else a for a in quiet.analyses]
+    assert shown(msgspec.structs.replace(quiet, analyses=ended), 80) == ["Unsaid"]
+    assert shown(msgspec.structs.replace(quiet, run=msgspec.structs.replace(quiet.run, steps=0)), 80) == ["Unsaid"]
 
 
 @settings(max_examples=25)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import unicodedata
 
 import msgspec
@@ -8,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.result import empty_result, example_result
-from tracelab.results import KINDS, SEVERITIES, AnalysisStatus, Link
+from tracelab.results import KINDS, SEVERITIES, Attribution, DataColumn, DataTable, Input, Link, RunResult, Section, StepTime
 from tracelab_reports import words
-from tracelab_reports.facts import cost_text, limits
+from tracelab_reports.facts import cost_text, limits, share_text
+from tracelab_reports.glossary import terms
+from tracelab_reports.sections import body_of
 
 
 def test_every_value_of_the_document_has_words() -> None:
@@ -18,8 +21,11 @@ def test_every_value_of_the_document_has_words() -> None:
     assert set(words.SEVERITY) == set(SEVERITIES)
     assert set(words.CONFIDENCE) == {"proven", "likely", "possible"}
     assert set(words.STATUS) == {"ok", "not_applicable", "degraded", "error"}
-    assert msgspec.convert(["x", "error"], list[str])
-    assert {AnalysisStatus("a", s).status for s in ("ok", "not_applicable", "degraded", "error")} <= set(words.STATUS)
+    roles = re.search(r"`role`: (.*?)\.\n", Input.__doc__ or "", re.DOTALL)
+    assert roles
+    listed = {r.split()[0]: " ".join(r.split()[1:]).strip("()") for r in re.sub(r"\s+", " ", roles[1]).split(", ")}
+    assert set(words.ROLES) == set(listed)
+    assert (words.ROLES["no-events"], words.ROLES["unknown"]) == (listed["no-events"], listed["unknown"])
 
 
 @pytest.mark.parametrize(
@@ -96,3 +102,50 @@ def test_the_cost_is_that_of_the_costliest_cause_alone() -> None:
     assert cost_text(result).startswith("The costliest cause lost 539 ms")
     assert cost_text(empty_result()) == ""
     assert limits(msgspec.structs.replace(result, run=msgspec.structs.replace(result.run, coverage=[]), notices=[], analyses=[])) == []
+
+
+def with_steps(lengths_s: list[float], left_out: int = 0, per_step: float | None = None) -> RunResult:
+    """One finding of 2 s in steps of these lengths, in a run whose median step is 1 s."""
+    result = example_result(4, 3)
+    table = DataTable("step_times", "", [DataColumn("length_ns", "ns", "", [int(s * 1e9) for s in lengths_s])], left_out)
+    return msgspec.structs.replace(
+        result,
+        run=msgspec.structs.replace(result.run, steps=5, step_time_s=StepTime(1.0, 1.0, 1.0)),
+        findings=[msgspec.structs.replace(result.findings[0], lost_s=2.0)],
+        sections=[Section("steps", "", "", "", [table])] if lengths_s else [],
+        attribution=None if per_step is None else Attribution("s", per_step, [], 0.0, {}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        (with_steps([1, 1, 1, 1, 16]), "10.0 % of the run"),
+        (with_steps([0.5, 0.5, 0.5, 0.5]), "100 % of the run"),
+        (with_steps([0.5, 0.5]), ""),
+        (with_steps([], per_step=8.0), "5.0 % of the run"),
+        (with_steps([1, 1], left_out=3, per_step=8.0), "5.0 % of the run"),
+        (with_steps([]), ""),
+    ],
+    ids=["one long step", "all of it", "more than all", "no table", "table cut", "nothing known"],
+)
+def test_the_share_is_of_the_sum_of_the_steps(result: RunResult, text: str) -> None:
+    assert share_text(result, result.findings[0]) == text
+    assert (text or "GPU-") in cost_text(result)
+
+
+@pytest.mark.parametrize(
+    ("given", "written"),
+    [("rank 5: slow", "Rank 5: slow."), ("nvidia-smi -q", "nvidia-smi -q."), ("torch.compile it!", "torch.compile it!"), ("GPUs wait", "GPUs wait."), ("", "")],
+)
+def test_sentences(given: str, written: str) -> None:
+    assert words.sentence(given) == written
+
+
+def test_lateness_and_steps_are_explained_as_they_are_computed() -> None:
+    meanings = dict(terms(example_result(4, 3)))
+    assert meanings["late"] == "How much later than the first rank of an operation a rank arrived at it."
+    assert "from the moment that the last rank left the step before to the moment that the last rank left this one" in meanings["step"]
+    notes = {f.id: f.note for s in example_result(4, 3).sections for f in body_of(s).figures}
+    assert "later than the first rank of each operation" in notes["arrivals-by-rank"]
+    assert "from the moment that the last rank left the step before" in notes["step-times"]

@@ -42,12 +42,16 @@ def matches_and_arrivals(
         pl.col("start_ns").max().over("match_id").alias("last"), pl.col("start_ns").min().over("match_id").alias("first")
     )
     used = used.with_columns((_clock(clocks, hosts).n_unique() > 1).over("match_id").alias("apart"))
-    arrivals = used.filter(~pl.col("apart")).with_columns(
-        pl.min_horizontal(pl.col("end_ns") - pl.col("start_ns"), (pl.col("last") - pl.col("start_ns")).clip(lower_bound=0))
-        .clip(lower_bound=0)
-        .alias("wait_ns"),
-        (pl.col("start_ns") - pl.col("first")).alias("late_ns"),
-    ).select(ARRIVALS.names)
+    arrivals = (
+        used.filter(~pl.col("apart"))
+        .with_columns(
+            pl.min_horizontal(pl.col("end_ns") - pl.col("start_ns"), (pl.col("last") - pl.col("start_ns")).clip(lower_bound=0))
+            .clip(lower_bound=0)
+            .alias("wait_ns"),
+            (pl.col("start_ns") - pl.col("first")).alias("late_ns"),
+        )
+        .select(ARRIVALS.names)
+    )
     known = pl.DataFrame(
         {"match_id": range(len(rungs)), "rung": rungs, "margin": margins}, schema={"match_id": pl.Int64, "rung": pl.String, "margin": pl.Float64}
     )

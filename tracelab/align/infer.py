@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import combinations
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
@@ -55,25 +57,63 @@ def distance(a: Ends, b: Ends) -> float:
     return float(np.quantile(off, MOST))
 
 
-def _distances(same: list[Entity], ends: list[Ends]) -> dict[tuple[Entity, Entity], float]:
+@dataclass(frozen=True)
+class _Distances:
+    """`distance` of all pairs of `nodes`, infinite where they were not compared: condensed, pair (0, 1), (0, 2) … (1, 2) …"""
+
+    nodes: list[Entity]
+    values: NDArray[np.float64]
+
+    def row(self, i: int) -> NDArray[np.float64]:
+        """Distances of node `i` to those after it (a view)."""
+        n = len(self.nodes)
+        first = i * n - i * (i + 1) // 2
+        return self.values[first : first + n - 1 - i]
+
+    def mean(self, clusters: list[list[Entity]]) -> float:
+        """Mean over the pairs inside the clusters."""
+        number = {e: i for i, e in enumerate(self.nodes)}
+        pairs = (sorted((number[a], number[b])) for cluster in clusters for a, b in combinations(cluster, 2))
+        return float(np.mean([self.row(i)[j - i - 1] for i, j in pairs]))
+
+    def nearest(self) -> NDArray[np.float64]:
+        """Per node the distance to the nearest other one."""
+        out = np.full(len(self.nodes), np.inf)
+        for i in range(len(self.nodes) - 1):
+            row = self.row(i)
+            out[i] = min(out[i], row.min())
+            out[i + 1 :] = np.minimum(out[i + 1 :], row)
+        return out
+
+    def components(self, limit: float) -> list[list[Entity]]:
+        """What pairs at most `limit` apart connect, where all parts are of one size; else nothing."""
+        near = [(np.flatnonzero(self.row(i) <= limit) + i + 1).astype(np.int32) for i in range(len(self.nodes) - 1)]
+        first = np.repeat(np.arange(len(near), dtype=np.int32), [len(x) for x in near])
+        return _of_one_size(_labelled(self.nodes, first, np.concatenate([np.empty(0, np.int32), *near])))
+
+
+def _distances(same: list[Entity], ends: list[Ends]) -> _Distances:
     """`distance` of all pairs of different ranks; on a sample of operations that all have in common, where there are enough."""
+    far = _Distances(same, np.full(len(same) * (len(same) - 1) // 2, np.inf))
     common = sorted(set.intersection(*(set(e) for e in ends)))
     if len(common) < MIN_COMMON:
-        pairs = combinations(range(len(same)), 2)
-        return {(same[i], same[j]): distance(ends[i], ends[j]) for i, j in pairs if same[i][0] != same[j][0]} if len(same) <= FEW else {}
+        for i, j in combinations(range(len(same)), 2) if len(same) <= FEW else ():
+            if same[i][0] != same[j][0]:
+                far.row(i)[j - i - 1] = distance(ends[i], ends[j])
+        return far
     sample = [common[int(n)] for n in np.unique(np.linspace(0, len(common) - 1, SAMPLE).astype(np.int64))]
     times = np.array([[e[k] - e[sample[0]] for k in sample] for e in ends], dtype=np.float64)
+    ranks = np.array([r for r, _ in same])
     x, half = times[0], len(sample) // 2
     drifts = np.ptp(x) > 1e9 and half >= MIN_COMMON
-    out: dict[tuple[Entity, Entity], float] = {}
     for i in range(len(same) - 1):
         d = times[i + 1 :] - times[i]
         if drifts:  # the slope between the medians of both halves, which single late ends do not move
             rise = (np.median(d[:, half:], axis=1) - np.median(d[:, :half], axis=1)) / (np.median(x[half:]) - np.median(x[:half]))
             d = d - rise[:, None] * x
         off = np.quantile(np.abs(d - np.median(d, axis=1, keepdims=True)), MOST, axis=1)
-        out.update({(same[i], b): float(v) for b, v in zip(same[i + 1 :], off, strict=True) if same[i][0] != b[0]})
-    return out
+        far.row(i)[:] = np.where(ranks[i + 1 :] == ranks[i], np.inf, off)
+    return far
 
 
 def _entities(rows: pl.DataFrame, key: list[str]) -> dict[tuple[int, ...], tuple[Ends, tuple[object, ...]]]:
@@ -84,7 +124,7 @@ def _entities(rows: pl.DataFrame, key: list[str]) -> dict[tuple[int, ...], tuple
     for name, part in ordered.group_by(key, maintain_order=True):
         ends = {(int(s), int(p)): int(e) for s, p, e in part.select("at", "position", "end_ns").iter_rows()}
         typical = part.group_by("at").agg(pl.col("operation").str.join(",").alias("ops"))["ops"].mode().sort()[0]
-        out[tuple(int(str(n)) for n in name)] = (ends, (typical,))
+        out[cast("tuple[int, ...]", name)] = (ends, (typical,))
     return out
 
 
@@ -121,7 +161,7 @@ def _kinds(signature: tuple[object, ...]) -> frozenset[str]:
     return frozenset(str(signature[0]).split(","))
 
 
-def _stated_clusters(same: list[Entity], far: dict[tuple[Entity, Entity], float], stated: list[set[Members]]) -> list[list[Entity]]:
+def _stated_clusters(same: list[Entity], far: _Distances, stated: list[set[Members]]) -> list[list[Entity]]:
     """The stated partition into groups whose members end together best; of equally good ones the coarsest."""
     channel = {r: (r, c) for r, c in same}
     if not stated or len(channel) != len(same):
@@ -132,8 +172,7 @@ def _stated_clusters(same: list[Entity], far: dict[tuple[Entity, Entity], float]
         covered = [e for cluster in clusters for e in cluster]
         if len(covered) != len(same) or len(set(covered)) != len(covered):
             continue
-        pairs = [far.get((a, b), float("inf")) for cluster in clusters for a, b in combinations(sorted(cluster), 2)]
-        options.append((float(np.mean(pairs)), clusters))
+        options.append((far.mean(clusters), clusters))
     if not options:
         return []
     best = min(score for score, _ in options)
@@ -141,22 +180,16 @@ def _stated_clusters(same: list[Entity], far: dict[tuple[Entity, Entity], float]
     return min(fitting, key=len)
 
 
-def _clusters(same: list[Entity], far: dict[tuple[Entity, Entity], float]) -> list[list[Entity]]:
+def _clusters(same: list[Entity], far: _Distances) -> list[list[Entity]]:
     """Connected components of entities nearer than four times the usual distance to the nearest one; all of one size, or none."""
-    nearest: dict[Entity, float] = defaultdict(lambda: float("inf"))
-    for (a, b), d in far.items():
-        nearest[a], nearest[b] = min(nearest[a], d), min(nearest[b], d)
-    finite = [d for d in nearest.values() if np.isfinite(d)]
-    if not finite:
+    nearest = far.nearest()
+    finite = nearest[np.isfinite(nearest)]
+    if not len(finite):
         # Too few operations to tell apart: with one channel per rank the only group that is sure to exist is the world.
         return [same] if len({r for r, _ in same}) == len(same) else []
     usual = 4.0 * float(np.median(finite))
-    for limit in (max(usual, FLOOR_NS), max(usual, TIGHT_NS)):
-        # Ranks of different groups that run in step can end within the floor too; the tighter limit then tells them apart.
-        found = _equal_components(same, [pair for pair, d in far.items() if d <= limit])
-        if found:
-            return found
-    return []
+    # Ranks of different groups that run in step can end within the floor too; the tighter limit then tells them apart.
+    return far.components(max(usual, FLOOR_NS)) or far.components(max(usual, TIGHT_NS))
 
 
 def _merged(clusters: list[list[Entity]], entities: dict[tuple[int, ...], tuple[Ends, tuple[object, ...]]]) -> list[list[Entity]]:
@@ -168,7 +201,7 @@ def _merged(clusters: list[list[Entity]], entities: dict[tuple[int, ...], tuple[
     if not edges:
         return clusters
     inside = [(c[0], e) for c in clusters for e in c[1:]]
-    return _equal_components([e for c in clusters for e in c], inside + edges) or clusters
+    return _of_one_size(_components([e for c in clusters for e in c], inside + edges)) or clusters
 
 
 def _distance_with_jump(a: Ends, b: Ends) -> float:
@@ -186,11 +219,9 @@ def _distance_with_jump(a: Ends, b: Ends) -> float:
     return best
 
 
-def _components(nodes: Sequence[Node], edges: Sequence[tuple[Node, Node]]) -> list[list[Node]]:
-    """Connected components, each in order, by their first node."""
-    number = {n: i for i, n in enumerate(nodes)}
-    pairs = np.array([(number[a], number[b]) for a, b in edges], dtype=np.int64).reshape(-1, 2)
-    graph = coo_matrix((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(len(nodes), len(nodes)))
+def _labelled(nodes: Sequence[Node], first: NDArray[np.int32], second: NDArray[np.int32]) -> list[list[Node]]:
+    """Connected components of the edges between these positions of `nodes`, each in order, by their first node."""
+    graph = coo_matrix((np.ones(len(first), dtype=np.int8), (first, second)), shape=(len(nodes), len(nodes)))
     _, labels = connected_components(graph, directed=False)
     found: dict[int, list[Node]] = defaultdict(list)
     for n, label in zip(nodes, labels.tolist(), strict=True):
@@ -198,9 +229,15 @@ def _components(nodes: Sequence[Node], edges: Sequence[tuple[Node, Node]]) -> li
     return sorted(sorted(c) for c in found.values())
 
 
-def _equal_components(nodes: list[Entity], edges: list[tuple[Entity, Entity]]) -> list[list[Entity]]:
-    """The connected components where all are of one size, else none: the groups of one kind of operation divide the ranks evenly."""
-    found = _components(nodes, edges)
+def _components(nodes: Sequence[Node], edges: Sequence[tuple[Node, Node]]) -> list[list[Node]]:
+    """Connected components, each in order, by their first node."""
+    number = {n: i for i, n in enumerate(nodes)}
+    pairs = np.array([(number[a], number[b]) for a, b in edges], dtype=np.int32).reshape(-1, 2)
+    return _labelled(nodes, pairs[:, 0], pairs[:, 1])
+
+
+def _of_one_size(found: list[list[Node]]) -> list[list[Node]]:
+    """Components that are all of one size, else none: the groups of one kind of operation divide the ranks evenly."""
     return found if len({len(c) for c in found}) == 1 else []
 
 

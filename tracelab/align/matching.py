@@ -28,7 +28,7 @@ Key = tuple[object, ...]
 
 @dataclass
 class Matched:
-    """`match_id` per row (-1: none), and per match its rung and margin. `ambiguous` counts matches below the margin."""
+    """`match_id` per row (-1: none), and per match its rung and margin. `mismatched` counts keys whose operations contradict each other."""
 
     match_id: np.ndarray
     rung: list[str] = field(default_factory=list)
@@ -80,8 +80,8 @@ class _Columns:
 def _blocks(rows: pl.DataFrame) -> Iterator[tuple[Key, list[int]]]:
     """Rows that can only match each other: of one communicator, or of one direction between two ranks; in time order per rank."""
     blocks: dict[Key, list[int]] = defaultdict(list)
-    order = rows.sort("rank", "start_ns", "op_id").select("op_id", "rank", "group_id", "comm", "operation", "peer", "library", "inferred")
-    for op_id, rank, group, comm, operation, peer, library, _ in order.iter_rows():
+    order = rows.sort("rank", "start_ns", "op_id").select("op_id", "rank", "group_id", "comm", "operation", "peer", "library")
+    for op_id, rank, group, comm, operation, peer, library in order.iter_rows():
         if group is None or rank < 0 or library == "peer-copy":
             continue
         if operation in ("send", "recv"):

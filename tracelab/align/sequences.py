@@ -25,6 +25,12 @@ STRETCH = 4
 """A stretch of more operations than this may have an offset of its own."""
 DEEPEST = 4
 """Times that a clock may be set in one sequence."""
+MOST_VOTES = 1_000_000
+"""Pairs that vote at once; each takes some 40 bytes."""
+FEWEST_VOTERS = 64
+"""Operations that vote however long the sequences are: chance does not bring a third of them to one offset."""
+CLOSEST = 16
+"""Operations of the other sequence that are looked at around the moment where the partner should have ended."""
 DECISIVE = 0.3
 """The offset must explain this share of the shorter sequence, or the ends say nothing."""
 
@@ -40,8 +46,8 @@ class Pairing:
 def align_sequences(tokens_a: Int, ends_a: Int, tokens_b: Int, ends_b: Int) -> Pairing:
     """Pairs positions of equal tokens. Tokens and ends (ns, each in its own clock) are in time order.
 
-    All pairs of equal tokens vote for their difference of ends; the densest offset wins, and what lies between two pairs
-    that it found is paired in order where both sides hold the same tokens. If no offset is decisive (ends that scatter),
+    Pairs of equal tokens vote for their difference of ends; the densest offset wins, and what lies between two pairs that
+    it found is paired in order where both sides hold the same tokens. Memory grows with the longer sequence. If no offset is decisive (ends that scatter),
     equal sequences are paired in order, and others by their longest common subsequence with margin 0.
     """
     found = _by_votes(tokens_a, ends_a, tokens_b, ends_b, DEEPEST)
@@ -55,28 +61,32 @@ def align_sequences(tokens_a: Int, ends_a: Int, tokens_b: Int, ends_b: Int) -> P
 
 def _by_votes(tokens_a: Int, ends_a: Int, tokens_b: Int, ends_b: Int, depth: int) -> Pairing | None:
     """The pairing at the densest offset, or None where none is decisive."""
-    i, j = _candidates(tokens_a, tokens_b)
-    if not len(i):
+    if not len(tokens_a) or not len(tokens_b):
         return None
-    d = (ends_b[j] - ends_a[i]).astype(np.int64)
+    d, voters = _differences(tokens_a, ends_a, tokens_b, ends_b)
+    if not len(d):
+        return None
     width = WINDOW_NS + int(DRIFT * min(int(np.ptp(ends_a)), int(np.ptp(ends_b))))
     best, votes, second = _densest(d, width)
-    if votes < max(2, DECISIVE * min(len(tokens_a), len(tokens_b))):
+    # Each voter has its say at most once per offset; voters of the longer sequence have a partner no more often than the shorter is long.
+    if votes < max(2, DECISIVE * min(voters, len(tokens_b) * voters // len(tokens_a))):
         return None
-    pairs = _monotone(i, j, np.abs(d - best), width)
+    pairs = _monotone(*_near(tokens_a, ends_a + best, tokens_b, ends_b, width))
     return Pairing(_fill(pairs, (tokens_a, tokens_b), np.int64(best), (ends_a, ends_b), depth), (votes - second) / votes)
 
 
-def _candidates(a: Int, b: Int) -> tuple[Int, Int]:
-    """Positions of equal tokens, at most `BAND` beyond the difference of lengths apart."""
-    found_i, found_j = [], []
-    reach = BAND + abs(len(a) - len(b))
-    for k in range(len(a)):
-        low = max(0, k - reach)
-        j = np.flatnonzero(b[low : k + reach + 1] == a[k]) + low
-        found_i.append(np.full(len(j), k, dtype=np.int64))
-        found_j.append(j.astype(np.int64))
-    return np.concatenate(found_i), np.concatenate(found_j)
+def _differences(tokens_a: Int, ends_a: Int, tokens_b: Int, ends_b: Int) -> tuple[Int, int]:
+    """Differences of ends of equal tokens at most `BAND` beyond the difference of lengths apart; and how many of the first sequence voted.
+
+    All of them vote where that gives no more than `MOST_VOTES` pairs, else as many as may, evenly taken.
+    """
+    reach = BAND + abs(len(tokens_a) - len(tokens_b))
+    voters = min(len(tokens_a), max(FEWEST_VOTERS, MOST_VOTES // min(len(tokens_b), 2 * reach + 1)))
+    found = []
+    for k in np.unique(np.linspace(0, len(tokens_a) - 1, voters).astype(np.int64)):
+        near = slice(max(0, int(k) - reach), int(k) + reach + 1)
+        found.append((ends_b[near][tokens_b[near] == tokens_a[k]] - ends_a[k]).astype(np.int64))
+    return np.concatenate(found), len(found)
 
 
 def _densest(d: Int, width: int) -> tuple[int, int, int]:
@@ -84,17 +94,28 @@ def _densest(d: Int, width: int) -> tuple[int, int, int]:
     ordered = np.sort(d)
     counts = np.searchsorted(ordered, ordered + width, side="right") - np.arange(len(ordered))
     k = int(np.argmax(counts))
-    centre = int(np.median(ordered[k : k + counts[k]]))
+    centre = int(ordered[k]) + int(np.median(ordered[k : k + counts[k]] - ordered[k]))
     clear = np.abs(ordered + width // 2 - centre) > 2 * width
     return centre, int(counts[k]), int(counts[clear].max()) if clear.any() else 0
 
 
-def _monotone(i: Int, j: Int, off: Int, width: int) -> list[tuple[int, int]]:
-    """Pairs near the offset, nearest first, each position once, rising in both."""
-    near = np.flatnonzero(off <= width)
+def _near(tokens_a: Int, expected: Int, tokens_b: Int, ends_b: Int, width: int) -> tuple[Int, Int, Int]:
+    """Positions of equal tokens whose ends lie within `width` of what is `expected`, and how far off; of each the `CLOSEST` nearest."""
+    order = np.argsort(ends_b, kind="stable")
+    ends = ends_b[order]
+    at = np.searchsorted(ends, expected)[:, None] + np.arange(-CLOSEST // 2, CLOSEST // 2)
+    inside = (at >= 0) & (at < len(ends))
+    at = np.clip(at, 0, len(ends) - 1)
+    off = np.abs(ends[at] - expected[:, None])
+    i, column = np.nonzero(inside & (off <= width) & (tokens_b[order][at] == tokens_a[:, None]))
+    return i.astype(np.int64), order[at[i, column]].astype(np.int64), off[i, column]
+
+
+def _monotone(i: Int, j: Int, off: Int) -> list[tuple[int, int]]:
+    """Pairs in order of `off`, each position once, rising in both."""
     used_i: dict[int, int] = {}
     used_j: set[int] = set()
-    for k in near[np.argsort(off[near], kind="stable")]:
+    for k in np.lexsort((j, i, off)):
         a, b = int(i[k]), int(j[k])
         if a not in used_i and b not in used_j:
             used_i[a] = b
@@ -127,7 +148,7 @@ def _fill(pairs: list[tuple[int, int]], tokens: tuple[Int, Int], off: np.int64, 
 
 
 def _common_subsequence(a: Int, b: Int) -> list[tuple[int, int]]:
-    """The longest common subsequence; for sequences of thousands only their equal head and tail."""
+    """The longest common subsequence; for sequences of thousands only their equal head."""
     if len(a) * len(b) > 4_000_000:
         n = min(len(a), len(b))
         head = int(np.argmin(np.append(a[:n] == b[:n], False)))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from tracelab.analyses.common import host_of
+from tracelab.analyses.common import clamped_share, host_of, resampled
 from tracelab.analyses.partition import PARTS, Partition, partition_of
 from tracelab.analysis import Analysis, AnalysisResult, Tables
 from tracelab.results import Attribution, Cause, RankTimes
@@ -70,11 +70,10 @@ def attribution_of(part: Partition, params: Params) -> Attribution | None:
     if not part.rows.height:
         return None
     per_step = part.rows.group_by("step").agg(pl.col(c).mean() for c in PARTS).sort("step")
-    lengths = part.job.filter(pl.col("step").is_in(per_step["step"].implode())).with_columns((pl.col("end_ns") - pl.col("start_ns")).alias("length"))
     values = per_step.select(PARTS).to_numpy() / NS_PER_S
-    total = float(lengths["length"].mean() or 0) / NS_PER_S  # type: ignore[arg-type]
-    draws = np.random.default_rng(params.seed).integers(0, len(values), (params.resamples, len(values)))
-    low, high = np.quantile(values[draws].mean(axis=1), (0.05, 0.95), axis=0)
+    # The parts of a rank add up to its step; the mean over ranks is the job's step where all are on one clock.
+    total = float(values.sum(axis=1).mean())
+    low, high = np.quantile(resampled(values, params.resamples, params.seed), (0.05, 0.95), axis=0)
     means = values.mean(axis=0)
     causes = [Cause(k, float(means[n]), float(means[n] / total) if total else 0.0, float(low[n]), float(high[n])) for n, k in enumerate(_CAUSES)]
     return Attribution("s", total, causes, total - sum(c.seconds for c in causes), _per_rank(part.rows))
@@ -111,6 +110,17 @@ def _degraded(tables: Tables, part: Partition) -> str:
         )
     seen, members = pl.col("present"), pl.col("members")
     partial = int(tables["matches"].filter(members.is_null() | (seen < members)).select(pl.len()).collect().item())
+    if part.apart:
+        reasons.append(
+            f"the clocks of {', '.join(part.apart[:5])} could not be aligned with the others: steps are those of each host's own clock, "
+            f"and the waits of {part.across} operations across them are unknown: their time counts as transfer"
+        )
+    silent = sorted(set(host_of(tables)) - set(part.rows["rank"].to_list()))
+    if silent:
+        reasons.append(f"of {len(silent)} ranks no work lies in a step of the job: they are left out")
+    cut = clamped_share(tables)
+    if cut >= 0.001:
+        reasons.append(f"{format_share(cut)} of the GPU's spans have a start or length that the source cut: they are left out")
     if partial:
         reasons.append(f"of {partial} operations not all members were seen: their waits are lower bounds")
     if part.on_host:

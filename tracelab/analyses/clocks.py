@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
 
 import polars as pl
 
@@ -13,6 +15,14 @@ from tracelab.units import format_duration
 __all__ = ["ANALYSIS", "Params"]
 
 
+class Piece(NamedTuple):
+    """One row of `clocks`."""
+
+    start_ns: int
+    offset_ns: int
+    drift_ppm: float
+
+
 @dataclass(frozen=True)
 class Params:
     """No thresholds: the alignment decides what is a jump."""
@@ -20,15 +30,10 @@ class Params:
 
 def _run(tables: Tables, params: Params) -> AnalysisResult:
     clocks = tables["clocks"].collect().sort("host", "start_ns")
-    ranks = tables["ranks"].select("rank", "host").collect()
     ends = int(tables["steps"].select(pl.col("end_ns").max()).collect().item() or 0)
     findings: list[Finding] = []
     for (host,), pieces in clocks.group_by("host", maintain_order=True):
-        own = sorted(ranks.filter(pl.col("host") == host)["rank"].to_list())
-        findings.extend(
-            _jump(str(host), own, before, after, ends)
-            for before, after in zip(pieces.iter_rows(named=True), pieces.slice(1).iter_rows(named=True), strict=False)
-        )
+        findings.extend(_jump(str(host), before, after, ends) for before, after in pairwise(Piece(*row) for row in pieces.select(Piece._fields).iter_rows()))
     loose = clocks.filter(pl.col("method") == "none")["host"].to_list()
     dark = (
         NotObservable(
@@ -37,24 +42,24 @@ def _run(tables: Tables, params: Params) -> AnalysisResult:
             "traces of all ranks of a group that spans the hosts, over the same steps",
         ),
     )
-    worst = clocks["uncertainty_ns"].max()
+    worst = max(clocks["uncertainty_ns"].drop_nulls().to_list(), default=None)
     if clocks["host"].n_unique() <= 1:
         answer = "All ranks share the clock of one host."
     elif worst is None:
         answer = "The clocks of the hosts could not be compared."
     else:
         hosts = clocks["host"].n_unique() - len(loose)
-        answer = f"The clocks of {hosts} hosts agree within {format_duration(float(str(worst)))} after alignment by collective ends."
+        answer = f"The clocks of {hosts} hosts agree within {format_duration(worst)} after alignment by collective ends."
     answer = " ".join([answer, *(f.summary for f in findings)])
     return AnalysisResult(answer, {}, tuple(findings), not_observable=dark if loose else ())
 
 
-def _jump(host: str, ranks: list[int], before: dict[str, object], after: dict[str, object], ends: int) -> Finding:
-    moment, drift = int(str(after["start_ns"])), float(str(before["drift_ppm"]))
-    expected = int(str(before["offset_ns"])) + round(drift * 1e-6 * (moment - int(str(before["start_ns"]))))
-    size = expected - int(str(after["offset_ns"]))
+def _jump(host: str, before: Piece, after: Piece, ends: int) -> Finding:
+    moment = after.start_ns
+    expected = before.offset_ns + round(before.drift_ppm * 1e-6 * (moment - before.start_ns))
+    size = expected - after.offset_ns
     way = "forward" if size > 0 else "back"
-    aligned = moment + int(str(after["offset_ns"]))
+    aligned = moment + after.offset_ns
     return Finding(
         id=finding_id("clock_step", [host, moment]),
         kind="clock_step",

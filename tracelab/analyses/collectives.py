@@ -79,15 +79,14 @@ def _run(tables: Tables, params: Params) -> AnalysisResult:
     first = classes.row(0, named=True)
     size = "" if first["bytes"] is None else f" of {format_bytes(first['bytes'])}"
     if not matches["transfer_ns"].drop_nulls().len():
-        answer = f"{matches.height} operations in {classes.height} classes; of none all members were seen, so that transfer times are unknown."
-        return AnalysisResult(answer, frames, degraded="of no operation all members were seen: no transfer time or bandwidth is given")
+        answer = f"{matches.height} operations in {classes.height} classes; of none all members were seen on one clock, so that transfer times are unknown."
+        return AnalysisResult(answer, frames, degraded="of no operation all members were seen on one clock: no transfer time or bandwidth is given")
     answer = (
         f"{matches.height} operations in {classes.height} classes; the costliest class is {first['operation']}{size} in {first['group']}: "
         f"{first['count']} times, {format_duration(first['transfer_total_ns'])} of transfer."
     )
-    whole = (pl.col("present") == pl.col("members")).fill_null(False)
-    partial = matches.filter(~whole).height
-    degraded = f"of {partial} operations not all members were seen: no transfer time or bandwidth is given for them" if partial else ""
+    partial = matches["transfer_ns"].null_count()
+    degraded = f"of {partial} operations not all members were seen on one clock: no transfer time or bandwidth is given for them" if partial else ""
     return AnalysisResult(answer, frames, degraded=degraded)
 
 

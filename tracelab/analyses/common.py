@@ -13,7 +13,21 @@ from tracelab.align.kernels import name_classes, unclamped, with_class
 from tracelab.analysis import Tables
 from tracelab.results import FindingSeverity
 
-__all__ = ["FEW_STEPS", "batches", "clock_of", "clocks_apart", "gpu_work", "host_of", "host_work", "named", "once", "resampled", "severity", "world_of"]
+__all__ = [
+    "FEW_STEPS",
+    "batches",
+    "clamped_share",
+    "clock_of",
+    "clocks_apart",
+    "gpu_work",
+    "host_of",
+    "host_work",
+    "named",
+    "once",
+    "resampled",
+    "severity",
+    "world_of",
+]
 
 T = TypeVar("T")
 Float = NDArray[np.float64]
@@ -30,7 +44,7 @@ def once(tables: Tables, key: str, compute: Callable[[], T]) -> T:
     """What `compute` gives, computed once for these tables: several analyses need it."""
     if key not in tables.memo:
         tables.memo[key] = compute()
-    return cast(T, tables.memo[key])
+    return cast("T", tables.memo[key])
 
 
 def gpu_work(tables: Tables) -> pl.LazyFrame:
@@ -65,6 +79,12 @@ def host_of(tables: Tables) -> dict[int, str]:
     return dict(tables["ranks"].select("rank", "host").collect().iter_rows())
 
 
+def clamped_share(tables: Tables) -> float:
+    """Share of the rows of `gpu_spans` whose times the source cut."""
+    share = tables["gpu_spans"].select(pl.col("clamped").fill_null(False).mean()).collect(engine="streaming").item()
+    return float(share or 0.0)
+
+
 def world_of(tables: Tables) -> int:
     """Ranks of the job, seen or not: as its files state it, else the largest group, else those seen. All of them wait for one."""
     sources = tables["sources"].filter(pl.col("role") == "analysed").select(pl.col("world_size").max()).collect().item()
@@ -92,7 +112,7 @@ def resampled(values: Float, resamples: int, seed: int) -> Float:
     return np.concatenate([values[random.integers(0, len(values), (n, len(values)))].mean(axis=1) for n in sizes])
 
 
-def severity(share: float, enough: bool = True) -> FindingSeverity:
+def severity(share: float, *, enough: bool = True) -> FindingSeverity:
     """Severity of a loss by its share of the run; at most minor where there was not `enough` to compare."""
     if not enough:
         return "minor" if share >= 0.01 else "info"

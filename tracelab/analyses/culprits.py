@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 from scipy.special import bdtrc
 
+from tracelab.analyses.culprit import Culprit, Mask, Params, Rows
+from tracelab.analyses.episodes import episode, lasting
 from tracelab.analyses.excess import CAUSES, Excess, median_of
 from tracelab.analyses.interruptions import kernel_profile, period_of
+from tracelab.analyses.stages import in_pipeline, slow_stages
 from tracelab.analyses.uneven import coherent
 from tracelab.analysis import Tables
 from tracelab.results import FindingKind
@@ -26,69 +29,41 @@ COMPARED = 4
 LEAST_STEPS = 4
 """With fewer steps nothing can be said about which of them are usual."""
 
-Rows = NDArray[np.int64]
-Mask = NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Params:
-    """Thresholds of a finding.
-
-    `least_share`: loss as a share of the run below which a fault is not worth waking somebody (1 %).
-    `sigmas`: a step counts as disturbed beyond this many standard deviations of the undisturbed scatter (5: below one
-    false step in a million), and beyond `least_excess` of a step (1.5 %: GPUs of one model differ by about that).
-    `imbalance_spread`: scatter of compute between ranks that counts as uneven load (2 %; equal work scatters by 0.3 to 1 %).
-    `imbalance_share`: loss by uneven load worth a finding (3 %: some is unavoidable).
-    `stage_excess`: compute of a pipeline stage above the others' (3 %).
-    `resamples`, `seed`: bootstrap over steps.
-    """
-
-    least_share: float = 0.01
-    sigmas: float = 5.0
-    least_excess: float = 0.015
-    imbalance_spread: float = 0.02
-    imbalance_share: float = 0.03
-    stage_excess: float = 0.03
-    resamples: int = 1_000
-    seed: int = 1
-
-
-@dataclass(frozen=True)
-class Culprit:
-    """A culprit.
-
-    `rows` of the excess (not rank numbers), disturbed `steps` (mask), saving per step (ns); `hosts` where all ranks of a
-    host are it; `much` is the size of the effect as text; `excess_ns` the excess that the saving is a part of.
-    """
-
-    kind: FindingKind
-    cause: str
-    rows: Rows
-    steps: Mask
-    saving: NDArray[np.float64]
-    excess_ns: float
-    hosts: list[str]
-    much: str
-
-
 _KIND: dict[str, FindingKind] = {"compute": "compute_straggler", "memory": "memory_copy", "input": "input_stall", "host": "host_stall"}
 
 
 def find_culprits(tables: Tables, x: Excess, hosts: dict[int, str], params: Params) -> list[Culprit]:
     """All culprits, largest saving first; whether each saving is worth a finding is for the caller to say."""
     out: list[Culprit] = []
-    stages = _slow_stages(x, hosts, params)
+    stages = slow_stages(tables, x, hosts, params)
     out.extend(stages)
     for cause in CAUSES:
         disturbed = _disturbed(x, cause, params)
         lasting = [r for r in range(len(x.ranks)) if _lasts(disturbed, r, x, cause)]
         units = _units(lasting, x, hosts) + _restless_hosts(disturbed, lasting, x, hosts)
         found = [_culprit(x, cause, rows, disturbed, names) for rows, names in units]
-        out.extend(_refined(tables, x, c) if cause == "compute" else c for c in _visible(x, cause, found, disturbed, params))
+        out.extend(_refined(tables, x, c, params) if cause == "compute" else c for c in _visible(x, cause, found, disturbed, params))
         if cause == "compute" and not stages:
             uneven = _uneven(tables, x, disturbed, sorted({int(r) for rows, _ in units for r in rows}), params)
             out.extend([uneven] if uneven else [])
-    return sorted(out, key=lambda c: -float(c.saving.sum()))
+    return sorted(_fed_late(x, out), key=lambda c: -float(c.saving.sum()))
+
+
+def _fed_late(x: Excess, found: list[Culprit]) -> list[Culprit]:
+    """One culprit for the loader and the host of the same ranks where both stand still in the same steps: mended together or not at all."""
+    out = list(found)
+    for loader in (c for c in found if c.cause == "input"):
+        for host in (c for c in found if c.cause == "host" and np.array_equal(c.rows, loader.rows)):
+            both = loader.steps & host.steps
+            if both.sum() * 2 < min(loader.steps.sum(), host.steps.sum()):
+                continue
+            steps: Mask = np.asarray(loader.steps | host.steps, dtype=bool)
+            main = max(loader, host, key=lambda c: c.excess_ns)
+            over = np.nansum([np.maximum(x.over[c][loader.rows][:, steps], 0.0) for c in ("input", "host")], axis=0).max(axis=0)
+            saving = x.saving(loader.rows, ["input", "host"], steps)
+            one = replace(main, steps=steps, saving=saving, excess_ns=float(over.sum()), much=format_duration(float(over.mean())))
+            out = [c for c in out if c is not loader and c is not host] + [one]
+    return out
 
 
 def _disturbed(x: Excess, cause: str, params: Params) -> Mask:
@@ -149,9 +124,9 @@ def _culprit(x: Excess, cause: str, rows: Rows, disturbed: Mask, names: list[str
         much = format_share(float(over.sum() / base.sum())) if base.sum() > 0 else format_duration(float(over.mean()))
     else:
         much = format_duration(float(over.mean()))
-    saving = x.saving(rows, cause, steps)
+    saving = x.saving(rows, [cause], steps)
     if x.microbatches and cause == "compute":
-        saving = _in_pipeline(x, rows, saving)
+        saving = in_pipeline(x, rows, saving)
     return Culprit(_KIND[cause], cause, rows, steps, saving, float(over.sum()), names, much)
 
 
@@ -166,11 +141,12 @@ def _visible(x: Excess, cause: str, found: list[Culprit], disturbed: Mask, param
     return [c for c in found if c not in hidden] + [joint] if joint.saving.sum() - alone >= params.least_share * x.run_ns else found
 
 
-def _refined(tables: Tables, x: Excess, c: Culprit) -> Culprit:
+def _refined(tables: Tables, x: Excess, c: Culprit, params: Params) -> Culprit:
     """A few interrupted kernels are no slow GPU: something on the host takes the time, now and then or with a period."""
+    if c.saving.sum() < params.least_share * x.run_ns:  # no finding whatever its kind: its kernels need not be read
+        return c
     worst = c.rows[np.argsort(-np.nan_to_num(x.over[c.cause][c.rows]).sum(axis=1), kind="stable")][:COMPARED]
-    steps = x.part.job.filter(pl.Series(c.steps))
-    profile = kernel_profile(tables, [int(x.ranks[r]) for r in worst], _peer_ranks(x, c.rows), steps)
+    profile = kernel_profile(tables, [int(x.ranks[r]) for r in worst], _peer_ranks(x, c.rows), x.part, x.steps[c.steps].tolist())
     if profile is None or profile.uniform >= 0.5 or not len(profile.events):
         return c
     width = float(np.median(np.nan_to_num(x.over[c.cause][c.rows][:, c.steps])))
@@ -186,53 +162,6 @@ def _peer_ranks(x: Excess, rows: Rows) -> list[int]:
     others = np.setdiff1d(own, rows)
     order = others[np.argsort(np.nan_to_num(x.over["compute"][others]).sum(axis=1), kind="stable")] if len(others) else others
     return [int(x.ranks[r]) for r in order[:COMPARED]]
-
-
-def _in_pipeline(x: Excess, rows: Rows, saving: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A slower stage also fills its own bubble, so that mending it saves less than its excess.
-
-    With m micro-batches and p equal stages a step takes (m + p - 1) / m of a stage's compute (1F1B; Narayanan et al.
-    2021), plus what is neither compute nor wait. The result is kept between half of the plain saving and all of it.
-    """
-    stages = len({int(s) for s in x.stage if s >= 0})
-    others = np.setdiff1d(np.arange(len(x.ranks)), rows)
-    if stages < 2 or not len(others) or x.microbatches <= 0:
-        return saving
-    usual = median_of(x.compute[others], 0) * (x.microbatches + stages - 1) / x.microbatches
-    parts = x.part.rows.with_columns((pl.col("exposed_transfer_ns") + pl.col("memcpy_ns") + pl.col("idle_ns")).alias("rest"))
-    rest = parts.group_by("step").agg(pl.col("rest").median()).sort("step")
-    at = dict(rest.iter_rows())
-    whole = usual + np.array([float(at.get(int(s), 0.0)) for s in x.steps])
-    return np.asarray(np.clip(x.length - whole, 0.5 * saving, saving), dtype=np.float64)
-
-
-def _slow_stages(x: Excess, hosts: dict[int, str], params: Params) -> list[Culprit]:
-    """Stages of a pipeline whose every rank computes more than the other stages'."""
-    stages = sorted({int(s) for s in x.stage if s >= 0})
-    if len(stages) < 2:
-        return []
-    per_stage = np.stack([median_of(x.compute[x.stage == s], 0) for s in stages])
-    base = np.median(per_stage, axis=0) if len(stages) > 2 else per_stage.min(axis=0)
-    out = []
-    for n, s in enumerate(stages):
-        rows = np.flatnonzero(x.stage == s)
-        over = per_stage[n] - base
-        steps = over > np.maximum(params.stage_excess * base, params.sigmas * x.noise["compute"])
-        if steps.sum() * 2 < len(steps):
-            continue
-        gain = np.minimum(over, per_stage[n] - np.delete(per_stage, n, axis=0).max(axis=0))
-        saving = np.where(steps, np.clip(np.minimum(gain, x.blame(rows)), 0.0, None), 0.0)
-        saving = _in_pipeline(x, rows, saving)
-        own_hosts = {hosts.get(int(x.ranks[r]), "") for r in rows}
-        others = {hosts.get(int(r), "") for r in np.delete(x.ranks, rows)}
-        ratio = per_stage[n] / base
-        # A stage that is a host could also be a host that is slow; more work is there from the first step to the last.
-        steady = steps.mean() >= 0.9 and float(np.ptp(ratio[steps])) <= 0.3 * float(np.median(ratio[steps] - 1.0)) + 0.02
-        host_fault = not steady and not own_hosts & others
-        kind: FindingKind = "compute_straggler" if host_fault else "pipeline_imbalance"
-        much = format_share(float(over[steps].sum() / base[steps].sum()))
-        out.append(Culprit(kind, "compute", rows, steps, saving, float(over[steps].sum()), sorted(own_hosts) if host_fault else [], much))
-    return out
 
 
 def _uneven(tables: Tables, x: Excess, disturbed: Mask, lasting: list[int], params: Params) -> Culprit | None:

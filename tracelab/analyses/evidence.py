@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from tracelab.align.kernels import COMPUTE, with_class
+from tracelab.align.kernels import COMPUTE, unclamped
+from tracelab.analyses.common import gpu_work, host_work
 from tracelab.analyses.culprits import Culprit
 from tracelab.analyses.excess import Excess
 from tracelab.analyses.interruptions import kernel_profile
@@ -23,18 +24,17 @@ def evidence_for(tables: Tables, x: Excess, c: Culprit) -> list[Evidence]:
     """At most two pointers: into the worst step of the culprit's worst rank."""
     step = int(np.argmax(c.saving))
     row = int(c.rows[int(np.argmax(np.nan_to_num(x.over[c.cause][c.rows, step])))])
-    window = x.part.job.slice(step, 1)
     rank, number = int(x.ranks[row]), int(x.steps[step])
     if c.cause == "compute":
-        return _kernel(tables, x, c, rank, number, window)
-    low, high = window["start_ns"][0], window["end_ns"][0]
+        return _kernel(tables, x, c, rank, number)
+    low, high = x.part.bounds(rank, number)
     if c.cause == "input":
-        frame = tables["host_spans"].filter((pl.col("rank") == rank) & pl.col("name").cast(pl.String).str.starts_with(LOADER))
+        frame = host_work(tables).filter((pl.col("rank") == rank) & pl.col("name").cast(pl.String).str.starts_with(LOADER))
         return _longest(tables, frame, rank, low, high, f"step {number}: the host waits {{length}} for the loader")
     if c.cause == "memory":
         return _longest(
             tables,
-            tables["gpu_spans"].filter((pl.col("rank") == rank) & (pl.col("kind") == "memcpy")),
+            unclamped(tables["gpu_spans"]).filter((pl.col("rank") == rank) & (pl.col("kind") == "memcpy")),
             rank,
             low,
             high,
@@ -43,14 +43,14 @@ def evidence_for(tables: Tables, x: Excess, c: Culprit) -> list[Evidence]:
     return gap_evidence(tables, rank, number, low, high)
 
 
-def _kernel(tables: Tables, x: Excess, c: Culprit, rank: int, number: int, window: pl.DataFrame) -> list[Evidence]:
+def _kernel(tables: Tables, x: Excess, c: Culprit, rank: int, number: int) -> list[Evidence]:
     others = np.setdiff1d(np.arange(len(x.ranks)), c.rows)
-    profile = kernel_profile(tables, [rank], [int(x.ranks[r]) for r in others[:8]], window)
+    profile = kernel_profile(tables, [rank], [int(x.ranks[r]) for r in others[:8]], x.part, [number])
     if profile is None:
         return []
     w = profile.worst
-    text = f"step {number}: {str(w['name'])[:_NAME]} takes {format_duration(float(str(w['dur_ns'])))}, on the peers {format_duration(float(str(w['usual'])))}"
-    return [tables.evidence(int(str(w["source_id"])), rank, int(str(w["source_ts_ns"])), int(str(w["ts_ns"])), text)]
+    text = f"step {number}: {w.name[:_NAME]} takes {format_duration(w.dur_ns)}, on the peers {format_duration(w.usual)}"
+    return [tables.evidence(w.source_id, rank, w.source_ts_ns, w.ts_ns, text)]
 
 
 def _longest(tables: Tables, frame: pl.LazyFrame, rank: int, low: int, high: int, text: str) -> list[Evidence]:
@@ -66,7 +66,7 @@ def _longest(tables: Tables, frame: pl.LazyFrame, rank: int, low: int, high: int
 
 def gap_evidence(tables: Tables, rank: int, number: int, low: int, high: int) -> list[Evidence]:
     """The GPU work after the longest gap in which the GPU had nothing to do."""
-    spans = with_class(tables["gpu_spans"]).filter((pl.col("rank") == rank) & pl.col("op_class").is_in([COMPUTE, "communication", "memcpy", "memset"]))
+    spans = gpu_work(tables).filter((pl.col("rank") == rank) & pl.col("op_class").is_in([COMPUTE, "communication", "memcpy", "memset"]))
     rows = spans.filter((pl.col("ts_ns") >= low) & (pl.col("ts_ns") < high)).select(
         "source_id", "source_ts_ns", "ts_ns", "dur_ns", pl.col("name").cast(pl.String)
     )

@@ -1,6 +1,6 @@
 """How much longer than its peers each rank was busy, step by step, and what the job would have saved without that.
 
-Only durations on one clock are compared, so the clocks of the hosts do not matter. A rank's own time is split into four
+Only durations are compared, each taken on one clock, so the clocks of the hosts do not matter. A rank's own time is split into four
 causes (compute, memory operations, waiting for the loader, idle for another reason); what it spent in communication that
 nothing hides says who waited for whom: the culprit waits least.
 """
@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracelab.align.kernels import COMPUTE, with_class
+from tracelab.align.kernels import COMPUTE
+from tracelab.analyses.common import gpu_work
 from tracelab.analyses.partition import Partition, partition_of
 from tracelab.analysis import Tables
 
@@ -35,6 +36,7 @@ class Excess:
     `over[cause]` is the time above the peers' lower quartile of the step, `noise[cause]` its usual scatter (standard
     deviation, robust); `exposed` the communication that nothing hides; `length` the job's step lengths, shape (steps,).
     `stage` is the position of each rank in its pipeline, -1 without one; `microbatches` per step of the pipeline.
+    `on_host`: no rank has GPU work. `left_out`: ranks without GPU work where others have some; nothing is said about them.
     """
 
     part: Partition
@@ -48,6 +50,8 @@ class Excess:
     stage: NDArray[np.int64]
     peers: list[NDArray[np.int64]]
     microbatches: float
+    on_host: bool
+    left_out: tuple[int, ...]
 
     @property
     def run_ns(self) -> float:
@@ -59,14 +63,15 @@ class Excess:
         """Excess over all causes."""
         return np.asarray(np.nansum([self.over[c] for c in CAUSES], axis=0), dtype=np.float64)
 
-    def saving(self, members: NDArray[np.int64], cause: str, steps: NDArray[np.bool_]) -> Float:
-        """Per step (ns), what the job would have saved had these rows not exceeded their peers for that cause.
+    def saving(self, members: NDArray[np.int64], causes: Iterable[str], steps: NDArray[np.bool_]) -> Float:
+        """Per step (ns), what the job would have saved had these rows not exceeded their peers for those causes.
 
         Never more than the difference to the next slowest rank, nor than what the others waited beyond the members.
         """
         busy = self.busy_over
         without = busy.copy()
-        without[members] -= np.nan_to_num(np.maximum(self.over[cause][members], 0.0))
+        for cause in causes:
+            without[members] -= np.nan_to_num(np.maximum(self.over[cause][members], 0.0))
         gain = busy.max(axis=0) - without.max(axis=0)
         return np.where(steps, np.clip(np.minimum(gain, self.blame(members)), 0.0, None), 0.0)
 
@@ -80,8 +85,15 @@ class Excess:
 
 
 def excess_of(tables: Tables) -> Excess | None:
-    """The excess of these tables, or None with fewer than two ranks or no step to compare."""
+    """The excess of these tables, or None with fewer than two ranks or no step to compare.
+
+    Where some ranks have GPU work, those without are left out: what their hosts did is no measure for a GPU.
+    """
     part = partition_of(tables)
+    bare = pl.col("rank").is_in(part.on_host)
+    on_host = part.rows.filter(~bare).height == 0
+    left_out = () if on_host else tuple(sorted(part.rows.filter(bare)["rank"].unique().to_list()))
+    part = part if on_host else replace(part, rows=part.rows.filter(~bare))
     rows = part.rows
     if rows["rank"].n_unique() < 2:
         return None
@@ -100,7 +112,7 @@ def excess_of(tables: Tables) -> Excess | None:
         "input": grid(pl.col("idle_loader_ns")),
         "host": grid(pl.col("idle_ns") - pl.col("idle_loader_ns")),
     }
-    if part.on_host:  # what runs on the CPU is not the GPU's speed: all time outside communication is the host's
+    if on_host:  # what runs on the CPU is not the GPU's speed: all time outside communication is the host's
         values["host"], values["compute"] = values["host"] + values["compute"], np.where(np.isnan(values["compute"]), np.nan, 0.0)
     length = (part.job["end_ns"] - part.job["start_ns"]).to_numpy().astype(np.float64)
     stage, micro = pipeline_positions(tables, ranks)
@@ -109,7 +121,7 @@ def excess_of(tables: Tables) -> Excess | None:
     typical = float(np.median(length))
     noise = {c: max(_scatter(o), 0.003 * typical) for c, o in over.items()}
     exposed = grid(pl.col("exposed_wait_ns") + pl.col("exposed_transfer_ns"))
-    return Excess(part, ranks, steps, length, over, noise, values["compute"], exposed, stage, peers, micro)
+    return Excess(part, ranks, steps, length, over, noise, values["compute"], exposed, stage, peers, micro, on_host, left_out)
 
 
 def median_of(values: Float, axis: int) -> Float:
@@ -148,7 +160,7 @@ def _scatter(over: Float) -> float:
 
 def _peers(tables: Tables, ranks: NDArray[np.int64], stage: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     """Rows of ranks that do the same work: same pipeline stage, same kernels by name and number."""
-    spans = with_class(tables["gpu_spans"]).filter(pl.col("op_class") == COMPUTE)
+    spans = gpu_work(tables).filter(pl.col("op_class") == COMPUTE)
     counts = spans.group_by("rank", "name").agg(pl.len()).with_columns(pl.col("name").cast(pl.String)).collect(engine="streaming")
     programs: dict[int, Counter[str]] = defaultdict(Counter)
     for rank, name, n in counts.iter_rows():

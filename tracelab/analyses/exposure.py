@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracelab.analyses.common import batches, host_of, severity
+from tracelab.align.kernels import unclamped
+from tracelab.analyses.common import FEW_STEPS, batches, host_of, host_work, named, resampled, severity, world_of
 from tracelab.analyses.evidence import gap_evidence
 from tracelab.analyses.partition import LOADER, PARTS, Partition, partition_of
 from tracelab.analysis import Analysis, AnalysisResult, Tables
@@ -67,7 +68,8 @@ class _Loss:
 
 def _run(tables: Tables, params: Params) -> AnalysisResult:
     part = partition_of(tables)
-    if not part.rows.height or part.on_host:
+    part = replace(part, rows=part.rows.filter(~pl.col("rank").is_in(part.on_host)))
+    if not part.rows.height:
         return AnalysisResult("There is no GPU work to expose or to starve.", {}, degraded="no GPU work")
     run_ns = float((part.job["end_ns"] - part.job["start_ns"]).sum())
     idle = float(part.rows.select((pl.col("idle_ns") - pl.col("idle_loader_ns")).mean()).item()) / max(run_ns / part.job.height, 1.0)
@@ -82,7 +84,16 @@ def _run(tables: Tables, params: Params) -> AnalysisResult:
     answer = " ".join(f.summary for f in findings) or "Nothing that all ranks lose alike stands out."
     unsure = float(rows["unsure_ns"].sum()) / max(float(rows.select(pl.sum_horizontal(PARTS).sum()).item()), 1.0)
     dark = (_UNSURE,) if unsure >= params.exposed_share else ()
-    return AnalysisResult(answer, {"exposure_by_step": least.select(EXPOSURE_BY_STEP.names)}, findings, not_observable=dark)
+    return AnalysisResult(answer, {"exposure_by_step": least.select(EXPOSURE_BY_STEP.names)}, findings, degraded=_degraded(part), not_observable=dark)
+
+
+def _degraded(part: Partition) -> str:
+    reasons = []
+    if part.on_host:
+        reasons.append(f"without GPU work and therefore left out: {named(part.on_host)}")
+    if part.apart:
+        reasons.append(f"clocks not aligned, so that waits across these hosts count as transfer: {', '.join(part.apart[:5])}")
+    return "; ".join(reasons)
 
 
 def _no_rows(column: str) -> pl.DataFrame:
@@ -100,11 +111,10 @@ def _starved(tables: Tables, part: Partition, params: Params) -> pl.DataFrame:
     The queue was empty: the host launches more slowly than the GPU works. Idle before work that had been launched long
     ago has another reason (a dependency), and communication that waits is no idle time.
     """
-    calls = tables["host_spans"].filter(pl.col("kind").is_in(["runtime", "driver"]) & pl.col("correlation").is_not_null())
+    calls = host_work(tables).filter(pl.col("kind").is_in(["runtime", "driver"]) & pl.col("correlation").is_not_null())
     calls = calls.select("source_id", "part", "correlation", pl.col("ts_ns").alias("launch"), (pl.col("ts_ns") + pl.col("dur_ns")).alias("launched"))
-    work = (
-        tables["gpu_spans"].filter(pl.col("kind").is_in(["kernel", "memcpy", "memset"])).select("rank", "source_id", "part", "correlation", "ts_ns", "dur_ns")
-    )
+    work = unclamped(tables["gpu_spans"]).filter(pl.col("kind").is_in(["kernel", "memcpy", "memset"]))
+    work = work.select("rank", "source_id", "part", "correlation", "ts_ns", "dur_ns")
     frames = []
     joined = work.join(calls.unique(["source_id", "part", "correlation"]), on=["source_id", "part", "correlation"], how="left")
     for rank, part_rows in batches(joined, ("ts_ns", "dur_ns", "launch", "launched")):
@@ -112,9 +122,8 @@ def _starved(tables: Tables, part: Partition, params: Params) -> pl.DataFrame:
         rows = rows.with_columns((pl.col("ts_ns") - pl.col("before")).alias("gap")).filter(pl.col("gap") > 0)
         prompt = (pl.col("ts_ns") - pl.max_horizontal("launch", "launched")) <= params.queue_ns
         rows = rows.filter(prompt & (pl.col("launch") > pl.col("before") - params.queue_ns)).with_columns(pl.lit(rank, pl.Int32).alias("rank"))
-        found = rows.sort("before").join_asof(
-            part.job.sort("start_ns").select("step", "start_ns", "end_ns"), left_on="before", right_on="start_ns", strategy="backward"
-        )
+        windows = part.windows_of([rank]).drop("rank")
+        found = rows.sort("before").join_asof(windows, left_on="before", right_on="start_ns", strategy="backward")
         frames.append(found.filter(pl.col("before") < pl.col("end_ns")).group_by("rank", "step").agg(pl.col("gap").sum().alias("starved_ns")))
     if not frames:
         return _no_rows("starved_ns")
@@ -166,21 +175,22 @@ def _losses(tables: Tables, part: Partition, least: pl.DataFrame, run_ns: float,
 
 def _finding(tables: Tables, part: Partition, x: _Loss, run_ns: float, params: Params) -> Finding:
     lost = float(x.per_step.sum())
-    draws = np.random.default_rng(params.seed).integers(0, len(x.per_step), (params.resamples, len(x.per_step)))
-    low, high = np.quantile(x.per_step[draws].sum(axis=1), (0.05, 0.95))
+    low, high = np.quantile(resampled(x.per_step, params.resamples, params.seed) * len(x.per_step), (0.05, 0.95))
     touched = np.flatnonzero(x.per_step > 0)
     ranks = [r for r in sorted(host_of(tables)) if r >= 0] if x.kind in ("launch_bound", "input_stall") else []
-    count = part.rows["rank"].n_unique()
+    world = world_of(tables)
+    # One rank of several, or a few steps: nothing tells whether this is usual.
+    enough = len(x.per_step) >= FEW_STEPS and (part.rows["rank"].n_unique() > 1 or world == 1)
     return Finding(
         id=finding_id(x.kind, ["all"]),
         kind=x.kind,
-        severity=severity(lost / run_ns),
+        severity=severity(lost / run_ns, enough=enough),
         summary=f"{x.summary}: {format_duration(lost)} lost, {format_share(lost / run_ns)} of the run.",
-        confidence="possible" if x.kind == "exposed_communication" else "likely",
+        confidence="possible" if x.kind == "exposed_communication" or not enough else "likely",
         lost_s=lost / NS_PER_S,
         lost_s_low=min(float(low), lost) / NS_PER_S,
         lost_s_high=max(float(high), lost) / NS_PER_S,
-        lost_gpu_hours=lost / NS_PER_S * count / 3600,
+        lost_gpu_hours=lost / NS_PER_S * world / 3600,
         ranks=ranks,
         steps=[int(part.job["step"][int(n)]) for n in touched],
         start_ns=int(part.job["start_ns"][int(touched[0])]),
@@ -192,8 +202,8 @@ def _finding(tables: Tables, part: Partition, x: _Loss, run_ns: float, params: P
 
 def _widest_transfer(tables: Tables, part: Partition, step: int) -> tuple[str, list[Evidence]]:
     """The group and operation with the longest transfers in that step, and its longest kernel."""
-    low, high = part.job["start_ns"][step], part.job["end_ns"][step]
-    movers = pl.col("operation").is_in(["all_gather", "reduce_scatter", "all_reduce"])
+    low, high, ranks = part.job["start_ns"][step], part.job["end_ns"][step], part.on_clock(int(part.job["step"][step]))
+    movers = pl.col("rank").is_in(ranks) & pl.col("operation").is_in(["all_gather", "reduce_scatter", "all_reduce"])
     rows = (
         tables["collectives"]
         .filter(movers & (pl.col("start_ns") < high) & (pl.col("end_ns") > low))
@@ -219,13 +229,17 @@ def _all(part: Partition) -> str:
 def _longest_gap(tables: Tables, part: Partition, step: int) -> list[Evidence]:
     """The GPU work after the longest idle time of that step, on the lowest rank."""
     rank = int(part.rows["rank"].min() or 0)  # type: ignore[arg-type]
-    return gap_evidence(tables, rank, int(part.job["step"][step]), int(part.job["start_ns"][step]), int(part.job["end_ns"][step]))
+    number = int(part.job["step"][step])
+    return gap_evidence(tables, rank, number, *part.bounds(rank, number))
 
 
 def _loader_call(tables: Tables, part: Partition, step: int) -> list[Evidence]:
-    low, high = part.job["start_ns"][step], part.job["end_ns"][step]
-    frame = tables["host_spans"].filter(
-        pl.col("name").cast(pl.String).str.starts_with(LOADER) & (pl.col("ts_ns") < high) & (pl.col("ts_ns") + pl.col("dur_ns") > low)
+    low, high, ranks = part.job["start_ns"][step], part.job["end_ns"][step], part.on_clock(int(part.job["step"][step]))
+    frame = host_work(tables).filter(
+        pl.col("rank").is_in(ranks)
+        & pl.col("name").cast(pl.String).str.starts_with(LOADER)
+        & (pl.col("ts_ns") < high)
+        & (pl.col("ts_ns") + pl.col("dur_ns") > low)
     )
     found = (
         frame.select("source_id", "rank", "source_ts_ns", "ts_ns", "dur_ns")

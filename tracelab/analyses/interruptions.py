@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracelab.align.kernels import COMPUTE, with_class
+from tracelab.align.kernels import COMPUTE
+from tracelab.analyses.common import gpu_work
+from tracelab.analyses.partition import Partition
 from tracelab.analysis import Tables
 
-__all__ = ["KernelProfile", "kernel_profile", "period_of"]
+__all__ = ["Kernel", "KernelProfile", "kernel_profile", "period_of"]
 
 Float = NDArray[np.float64]
 
@@ -20,27 +24,41 @@ SHORT_NS = 2_000
 LEAST_EVENTS = 5
 
 
+class Kernel(NamedTuple):
+    """One kernel, and how long the same kernel usually takes on the peers (ns)."""
+
+    source_id: int
+    source_ts_ns: int
+    ts_ns: int
+    dur_ns: int
+    name: str
+    usual: float
+
+
 @dataclass(frozen=True)
 class KernelProfile:
     """Kernels of some ranks against the same kernels of their peers.
 
     `ratio` is the median slowdown, weighted by length; `uniform` the share of the excess that it explains; `events` the
-    times (ns) of single kernels that exceed their peers by most, `worst` the row of the one that lost most.
+    times (ns) of single kernels that exceed their peers by most, `worst` the one that lost most.
     """
 
     ratio: float
     uniform: float
     events: NDArray[np.int64]
-    worst: dict[str, object]
+    worst: Kernel
 
 
-def kernel_profile(tables: Tables, ranks: list[int], peers: list[int], steps: pl.DataFrame) -> KernelProfile | None:
-    """Compares kernel by kernel (name, how often it ran in the step so far) within `steps` (step, start_ns, end_ns)."""
-    spans = with_class(tables["gpu_spans"]).filter((pl.col("op_class") == COMPUTE) & pl.col("rank").is_in([*ranks, *peers]))
+def kernel_profile(tables: Tables, ranks: list[int], peers: list[int], part: Partition, numbers: Iterable[int]) -> KernelProfile | None:
+    """Compares kernel by kernel (name, how often it ran in the step so far) within the steps of these numbers."""
+    steps = part.windows_of([*ranks, *peers]).filter(pl.col("step").is_in(list(numbers)))
+    if not steps.height:
+        return None
+    spans = gpu_work(tables).filter((pl.col("op_class") == COMPUTE) & pl.col("rank").is_in([*ranks, *peers]))
     low, high = steps["start_ns"].min(), steps["end_ns"].max()
     spans = spans.filter((pl.col("ts_ns") >= low) & (pl.col("ts_ns") < high) & (pl.col("dur_ns") > 0))
     rows = spans.select("rank", "source_id", "source_ts_ns", "ts_ns", "dur_ns", pl.col("name").cast(pl.String)).collect(engine="streaming").sort("ts_ns")
-    rows = rows.join_asof(steps.sort("start_ns").select("step", "start_ns", "end_ns"), left_on="ts_ns", right_on="start_ns", strategy="backward")
+    rows = rows.join_asof(steps, left_on="ts_ns", right_on="start_ns", by="rank", strategy="backward", check_sortedness=False)
     rows = rows.filter(pl.col("ts_ns") < pl.col("end_ns")).with_columns(pl.int_range(pl.len()).over("rank", "step", "name").alias("nth"))
     key = ["step", "name", "nth"]
     usual = rows.filter(pl.col("rank").is_in(peers)).group_by(key).agg(pl.col("dur_ns").median().alias("usual"))
@@ -55,8 +73,8 @@ def kernel_profile(tables: Tables, ranks: list[int], peers: list[int], steps: pl
     rest = own.with_columns((pl.col("dur_ns") - ratio * pl.col("usual")).alias("rest"))
     limit = max(0.3 * float(rest["rest"].max() or 0.0), 100_000.0)  # type: ignore[arg-type]
     events = rest.filter(pl.col("rest") > limit)["ts_ns"].to_numpy()
-    worst = own.row(int(np.argmax(own["over"].to_numpy())), named=True)
-    return KernelProfile(ratio, uniform, events, worst)
+    worst = own.select(Kernel._fields).row(int(np.argmax(own["over"].to_numpy())))
+    return KernelProfile(ratio, uniform, events, Kernel(*worst))
 
 
 def _weighted_median(values: Float, weights: Float) -> float:

@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracelab.align.kernels import COMMUNICATION, COMPUTE, with_class
-from tracelab.analyses.common import batches
+from tracelab.align.kernels import COMMUNICATION, COMPUTE
+from tracelab.analyses.common import batches, gpu_work
 from tracelab.analyses.intervals import intersection, length, union
 from tracelab.analysis import Analysis, AnalysisResult, Tables
 from tracelab.tables import Column, TableSpec
@@ -83,10 +83,11 @@ def overlap_of(start: Int, end: Int, compute: NDArray[np.bool_], communication: 
 
 
 def _run(tables: Tables, params: Params) -> AnalysisResult:
-    spans = with_class(tables["gpu_spans"]).filter(pl.col("op_class").is_in([COMPUTE, COMMUNICATION, "memcpy", "memset"]))
+    spans = gpu_work(tables).filter(pl.col("op_class").is_in([COMPUTE, COMMUNICATION, "memcpy", "memset"]))
     groups = dict(tables["groups"].select("group_id", "name").collect().iter_rows())
     comm = tables["collectives"].select("rank", "group_id", pl.col("operation").cast(pl.String), "start_ns", "end_ns").collect(engine="streaming")
     comm = comm.with_columns(pl.col("group_id").replace_strict(groups, default="unknown", return_dtype=pl.String).alias("group"))
+    by_rank = comm.partition_by("rank", as_dict=True)
     rows = []
     by_group: list[tuple[object, ...]] = []
     for rank, part in batches(spans, ("ts_ns", "dur_ns", "op_class")):
@@ -96,7 +97,7 @@ def _run(tables: Tables, params: Params) -> AnalysisResult:
         o = overlap_of(start, end, kind == COMPUTE, kind == COMMUNICATION)
         rows.append((rank, o.kernel_time, o.busy, o.kernel_time - o.busy, o.compute, o.communication, o.hidden, o.communication - o.hidden, o.ratio))
         computing = union(start[kind == COMPUTE], end[kind == COMPUTE])
-        for (group, operation), own in comm.filter(pl.col("rank") == rank).group_by("group", "operation"):
+        for (group, operation), own in by_rank.get((rank,), comm.clear()).group_by("group", "operation"):
             talking = union(own["start_ns"].to_numpy(), own["end_ns"].to_numpy())
             by_group.append((group, operation, own.height, length(talking), intersection(talking, computing)))
     ranks = pl.DataFrame(rows, schema=OVERLAP_BY_RANK.polars, orient="row")

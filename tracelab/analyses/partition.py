@@ -57,7 +57,7 @@ class Partition:
         own = self.windows.get(rank, self.job)
         row = own.filter(pl.col("step") == step)
         row = row if row.height else self.job.filter(pl.col("step") == step)
-        return cast(int, row["start_ns"][0]), cast(int, row["end_ns"][0])
+        return cast("int", row["start_ns"][0]), cast("int", row["end_ns"][0])
 
     def windows_of(self, ranks: list[int]) -> pl.DataFrame:
         """rank, step, start_ns, end_ns of these ranks, in order of start."""
@@ -67,7 +67,8 @@ class Partition:
 
     def on_clock(self, step: int) -> list[int]:
         """The ranks on whose clock `job` has that step."""
-        return sorted(r for r in self.windows if self.bounds(r, step) == self.bounds(-1, step))
+        row = self.job.filter(pl.col("step") == step).select("start_ns", "end_ns").row(0)
+        return sorted(r for r in self.windows if self.bounds(r, step) == row)
 
 
 def partition_of(tables: Tables) -> Partition:
@@ -100,7 +101,7 @@ def _steps_by_clock(tables: Tables) -> dict[str, pl.DataFrame]:
     if (steps["origin"] == "annotation").any():
         steps = steps.filter(pl.col("origin") == "annotation")
     steps = steps.with_columns(pl.col("rank").replace_strict(clock_of(tables), default="", return_dtype=pl.String).alias("clock"))
-    return {cast(str, clock): _job_steps(part) for (clock,), part in sorted(steps.group_by("clock"), key=lambda g: str(g[0]))}
+    return {cast("str", clock): _job_steps(part) for (clock,), part in sorted(steps.group_by("clock"), key=lambda g: str(g[0]))}
 
 
 def _job_steps(steps: pl.DataFrame) -> pl.DataFrame:
@@ -115,10 +116,10 @@ def _job_steps(steps: pl.DataFrame) -> pl.DataFrame:
     job = job.sort("end_ns", "step").with_columns(pl.col("step").shift(1).alias("before"), pl.col("end_ns").shift(1).alias("previous"))
     at = steps.select("rank", "step", "start_ns").join(job.select("step", "before"), on="step")
     straight = at.join(steps.select("rank", pl.col("step").alias("before"), pl.col("end_ns").alias("left")), on=["rank", "before"])
-    straight = straight.filter(pl.col("start_ns") <= pl.col("left"))["step"].unique()
+    followed = straight.filter(pl.col("start_ns") <= pl.col("left"))["step"].unique()
     apart = (pl.col("last_start") - pl.col("first_start")) > 0.5 * pl.col("typical").median()
     opening = pl.when(apart).then(pl.col("first_start")).otherwise(pl.col("last_start"))
-    start = pl.when(pl.col("step").is_in(straight.implode())).then(pl.col("previous")).otherwise(pl.max_horizontal(opening, "previous"))
+    start = pl.when(pl.col("step").is_in(followed.implode())).then(pl.col("previous")).otherwise(pl.max_horizontal(opening, "previous"))
     return job.with_columns(start.alias("start_ns")).select(list(_JOB)).filter(pl.col("end_ns") > pl.col("start_ns"))
 
 
@@ -216,7 +217,7 @@ def _communication(tables: Tables) -> tuple[dict[int, _Communication], int, int]
             for name, mask in (("unsure", ~pl.col("full")), ("deferrable", pl.col("full") & pl.col("defer")), ("needed", pl.col("full") & ~pl.col("defer")))
         }
         unions = {name: union(p["arrived"].to_numpy(), p["end_ns"].to_numpy()) for name, p in moving.items()}
-        out[cast(int, rank)] = _Communication(**unions, wait=union(part["start_ns"].to_numpy(), part["arrived"].to_numpy()))
+        out[cast("int", rank)] = _Communication(**unions, wait=union(part["start_ns"].to_numpy(), part["arrived"].to_numpy()))
     across = rows.filter(pl.col("match_id").is_not_null() & pl.col("wait_ns").is_null())["match_id"].n_unique()
     return out, int(rows["match_id"].null_count()), across
 
@@ -245,4 +246,4 @@ def _deferrable(rows: pl.DataFrame) -> pl.Series:
 def _loader(tables: Tables) -> dict[int, Intervals]:
     named = pl.col("name").cast(pl.String).str.starts_with(LOADER)
     rows = host_work(tables).filter(pl.col("kind").is_in(["annotation", "cpu_op"]) & named).select("rank", "ts_ns", "dur_ns").collect(engine="streaming")
-    return {cast(int, rank): _union(part) for (rank,), part in rows.group_by("rank")}
+    return {cast("int", rank): _union(part) for (rank,), part in rows.group_by("rank")}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from tracelab.analyses.common import named
+from tracelab.analyses.common import clocks_apart, named
 from tracelab.analyses.partition import job_steps
 from tracelab.analysis import Analysis, AnalysisResult, Tables
 from tracelab.tables import Column, TableSpec
@@ -35,16 +35,18 @@ class Params:
 
 def _run(tables: Tables, params: Params) -> AnalysisResult:
     steps = job_steps(tables).with_columns((pl.col("end_ns") - pl.col("start_ns")).alias("length_ns")).select(STEP_TIMES.names)
+    apart = clocks_apart(tables)
+    degraded = f"the clocks of {', '.join(apart[:5])} could not be aligned: each step is that of the ranks on the clock that most share" if apart else ""
     if not steps.height:
         return AnalysisResult("No step has a length.", {"step_times": steps})
     length = steps["length_ns"].to_numpy()
     worst = steps.row(int(length.argmax()), named=True)
     median = float(steps["length_ns"].median() or 0)  # type: ignore[arg-type]
     if steps.height == 1:
-        return AnalysisResult(f"One step of {format_duration(median)}.", {"step_times": steps})
+        return AnalysisResult(f"One step of {format_duration(median)}.", {"step_times": steps}, degraded=degraded)
     longest = f"step {worst['step']} with {format_duration(worst['length_ns'])}, ended by {named([worst['slowest_rank']])}"
     answer = f"{steps.height} steps, {format_duration(median)} in the median; the longest is {longest}."
-    return AnalysisResult(answer, {"step_times": steps})
+    return AnalysisResult(answer, {"step_times": steps}, degraded=degraded)
 
 
 ANALYSIS = Analysis(

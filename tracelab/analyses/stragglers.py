@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracelab.analyses.common import host_of, named, severity
+from tracelab.analyses.common import FEW_STEPS, host_of, named, resampled, severity, world_of
 from tracelab.analyses.culprits import Culprit, Params, find_culprits
 from tracelab.analyses.evidence import evidence_for
 from tracelab.analyses.excess import CAUSES, Excess, excess_of, median_of
@@ -41,15 +41,26 @@ EXCESS_BY_RANK = TableSpec(
 def _run(tables: Tables, params: Params) -> AnalysisResult:
     excess = excess_of(tables)
     if excess is None:
-        return AnalysisResult("Only one rank was seen: there is nobody to compare it with.", {}, degraded="one rank", not_observable=(_ALONE,))
+        return AnalysisResult("Fewer than two ranks can be compared.", {}, degraded="fewer than two ranks with work to compare", not_observable=(_ALONE,))
     hosts = host_of(tables)
     culprits = find_culprits(tables, excess, hosts, params)
     findings = tuple(f for f in (_finding(tables, excess, c, hosts, params) for c in culprits) if f is not None)
     answer = " ".join(f.summary for f in findings) or "No rank makes the others wait by more than the usual scatter."
-    return AnalysisResult(answer, {"excess_by_rank": _table(excess, hosts)}, findings)
+    return AnalysisResult(answer, {"excess_by_rank": _table(excess, hosts)}, findings, degraded=_degraded(excess))
 
 
-_ALONE = NotObservable("Which rank makes the others wait?", "only one rank was recorded", "traces of all ranks over the same steps")
+_ALONE = NotObservable(
+    "Which rank makes the others wait?", "fewer than two ranks were recorded with work to compare", "traces of all ranks over the same steps"
+)
+
+
+def _degraded(x: Excess) -> str:
+    reasons = []
+    if x.left_out:
+        reasons.append(f"without GPU work and therefore compared with nobody: {named(x.left_out)}")
+    if x.part.apart:
+        reasons.append(f"clocks not aligned, so that each of these hosts has steps of its own: {', '.join(x.part.apart[:5])}")
+    return "; ".join(reasons)
 
 
 def _table(x: Excess, hosts: dict[int, str]) -> pl.DataFrame:
@@ -73,27 +84,28 @@ def _finding(tables: Tables, x: Excess, c: Culprit, hosts: dict[int, str], param
     named_hosts = c.hosts or sorted({hosts[r] for r in subject if r in hosts}) if c.kind != "load_imbalance" else []
     where = f"host {', '.join(c.hosts)} ({named(ranks)})" if c.hosts else named(ranks)
     says = _SAYS[c.kind]
-    if c.kind == "host_stall" and (x.part.on_host or c.cause == "compute"):
-        says = _ON_HOST if x.part.on_host else _INTERRUPTED
+    if c.kind == "host_stall" and (x.on_host or c.cause == "compute"):
+        says = _ON_HOST if x.on_host else _INTERRUPTED
     text = says.format(where=where, much=c.much)
     # A stage of one rank may have more work or a slower GPU: nobody else does the same.
     single_stage = c.kind == "pipeline_imbalance" and len(c.rows) == 1
-    agree = lost >= 0.5 * c.excess_ns and len(steps) >= 3 and not single_stage
+    agree = lost >= 0.5 * c.excess_ns and len(steps) >= FEW_STEPS and not single_stage
+    first, last = (x.part.bounds(ranks[0], int(x.steps[int(touched[n])])) for n in (0, -1))
     return Finding(
         id=finding_id(c.kind, c.hosts or subject or ["all"]),
         kind=c.kind,
-        severity=severity(share),
+        severity=severity(share, enough=len(x.steps) >= FEW_STEPS),
         summary=f"{text}: {format_duration(lost)} lost, {format_share(share)} of the run.",
         confidence="likely" if agree else "possible",
         lost_s=lost / NS_PER_S,
         lost_s_low=min(low, lost) / NS_PER_S,
         lost_s_high=max(high, lost) / NS_PER_S,
-        lost_gpu_hours=lost / NS_PER_S * len(x.ranks) / 3600,
+        lost_gpu_hours=lost / NS_PER_S * world_of(tables) / 3600,
         ranks=subject,
         hosts=named_hosts,
         steps=steps,
-        start_ns=int(x.part.job["start_ns"][int(touched[0])]),
-        end_ns=int(x.part.job["end_ns"][int(touched[-1])]),
+        start_ns=first[0],
+        end_ns=last[1],
         evidence=evidence_for(tables, x, c),
         next_step=_NEXT[c.kind],
     )
@@ -104,8 +116,7 @@ def _interval(saving: NDArray[np.float64], params: Params) -> tuple[float, float
     touched = saving[saving > 0]
     if not len(touched):
         return 0.0, 0.0
-    draws = np.random.default_rng(params.seed).integers(0, len(touched), (params.resamples, len(touched)))
-    low, high = np.quantile(touched[draws].sum(axis=1), (0.05, 0.95))
+    low, high = np.quantile(resampled(touched, params.resamples, params.seed) * len(touched), (0.05, 0.95))
     return float(low), float(high)
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracelab.align.kernels import COMPUTE, with_class
-from tracelab.analyses.common import batches
+from tracelab.align.kernels import COMPUTE
+from tracelab.analyses.common import batches, gpu_work
 from tracelab.analyses.excess import Excess, median_of
 from tracelab.analysis import Tables
 
@@ -23,14 +23,14 @@ LEAST_CORRELATION = 0.5
 
 def coherent(tables: Tables, x: Excess, rows: NDArray[np.int64]) -> bool:
     """Whether a rank that is slow in one half of a step's compute kernels (by order) is slow in the other half too."""
-    spans = with_class(tables["gpu_spans"]).filter((pl.col("op_class") == COMPUTE) & pl.col("rank").is_in(x.ranks[rows].tolist()))
-    starts, ends = x.part.job["start_ns"].to_numpy(), x.part.job["end_ns"].to_numpy()
+    spans = gpu_work(tables).filter((pl.col("op_class") == COMPUTE) & pl.col("rank").is_in(x.ranks[rows].tolist()))
     halves = np.full((2, len(rows), len(x.steps)), np.nan)
     at = {int(x.ranks[r]): n for n, r in enumerate(rows)}
     for rank, rows_of_rank in batches(spans, ("ts_ns", "dur_ns")):
         part = rows_of_rank.sort("ts_ns")
         time, length = part["ts_ns"].to_numpy(), part["dur_ns"].to_numpy().astype(np.float64)
         total = np.append(0.0, np.cumsum(length))
+        starts, ends = np.array([x.part.bounds(rank, int(s)) for s in x.steps], dtype=np.int64).T
         first, last = np.searchsorted(time, starts), np.searchsorted(time, ends)
         middle = (first + last) // 2
         halves[0, at[rank]], halves[1, at[rank]] = total[middle] - total[first], total[last] - total[middle]

@@ -48,6 +48,8 @@ class Params:
 def _run(tables: Tables, params: Params) -> AnalysisResult:
     matches = tables["matches"].filter(pl.col("present") >= 2).select("match_id", "step", "last_rank", "last_certain")
     rows = tables["arrivals"].select("match_id", "rank", "wait_ns", "late_ns").join(matches, on="match_id").collect(engine="streaming")
+    across = len(set(matches.collect()["match_id"]) - set(rows["match_id"]))
+    degraded = f"{across} operations across hosts whose clocks could not be aligned are left out" if across else ""
     hosts = host_of(tables)
     last = pl.col("rank") == pl.col("last_rank")
     by_rank = rows.group_by("rank").agg(
@@ -62,18 +64,18 @@ def _run(tables: Tables, params: Params) -> AnalysisResult:
     by_step = rows.filter(pl.col("step").is_not_null()).group_by("rank", "step").agg(pl.col("wait_ns").sum(), pl.col("late_ns").sum())
     frames = {"arrivals_by_rank": by_rank.select(ARRIVALS_BY_RANK.names), "rank_step_waits": by_step.select(RANK_STEP_WAITS.names)}
     if not by_rank.height:
-        return AnalysisResult("No operation was seen on two ranks.", frames)
+        return AnalysisResult("No operation was seen on two ranks whose clocks can be compared.", frames, degraded=degraded)
     top = by_rank.sort(["last_certain_count", "rank"], descending=[True, False]).row(0, named=True)
     certain = int(by_rank["last_certain_count"].sum())
     total = rows["match_id"].n_unique()
     if not certain:
-        return AnalysisResult(f"In none of {total} operations the last arrival can be told from the one before.", frames)
+        return AnalysisResult(f"In none of {total} operations the last arrival can be told from the one before.", frames, degraded=degraded)
     answer = (
         f"Rank {top['rank']} ({top['host']}) is certainly last in {top['last_certain_count']} of {total} operations "
         f"({format_share(top['last_certain_count'] / total)}); "
         f"all ranks together waited {format_duration(float(by_rank['wait_ns'].sum()))}."
     )
-    return AnalysisResult(answer, frames)
+    return AnalysisResult(answer, frames, degraded=degraded)
 
 
 ANALYSIS = Analysis(

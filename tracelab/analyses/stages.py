@@ -1,0 +1,91 @@
+"""Stages of a pipeline that take longer than the others: more work, or slower GPUs; and what mending a stage saves."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tracelab.align.kernels import COMPUTE
+from tracelab.analyses.common import gpu_work
+from tracelab.analyses.culprit import Culprit, Mask, Params, Rows
+from tracelab.analyses.episodes import lasting
+from tracelab.analyses.excess import Excess, median_of
+from tracelab.analysis import Tables
+from tracelab.results import FindingKind
+from tracelab.units import format_share
+
+__all__ = ["in_pipeline", "slow_stages"]
+
+Float = NDArray[np.float64]
+
+EITHER = "it runs the same kernels in the same number as the others, so that slower GPUs explain it as well as larger layers"
+
+
+def in_pipeline(x: Excess, rows: Rows, saving: Float) -> Float:
+    """A slower stage also fills its own bubble, so that mending it saves less than its excess.
+
+    With m micro-batches and p equal stages a step takes (m + p - 1) / m of a stage's compute (1F1B; Narayanan et al.
+    2021), plus what is neither compute nor wait. The result is kept between half of the plain saving and all of it.
+    """
+    stages = len({int(s) for s in x.stage if s >= 0})
+    others = np.setdiff1d(np.arange(len(x.ranks)), rows)
+    if stages < 2 or not len(others) or x.microbatches <= 0:
+        return saving
+    usual = median_of(x.compute[others], 0) * (x.microbatches + stages - 1) / x.microbatches
+    parts = x.part.rows.with_columns((pl.col("exposed_transfer_ns") + pl.col("memcpy_ns") + pl.col("idle_ns")).alias("rest"))
+    rest = parts.group_by("step").agg(pl.col("rest").median()).sort("step")
+    at = dict(rest.iter_rows())
+    whole = usual + np.array([float(at.get(int(s), 0.0)) for s in x.steps])
+    return np.asarray(np.clip(x.length - whole, 0.5 * saving, saving), dtype=np.float64)
+
+
+def slow_stages(tables: Tables, x: Excess, hosts: dict[int, str], params: Params) -> list[Culprit]:
+    """Stages of a pipeline whose every rank computes more than the other stages'.
+
+    A stage is as slow as its fastest rank: what one of its ranks takes longer than the others is that rank's.
+    """
+    stages = sorted({int(s) for s in x.stage if s >= 0})
+    if len(stages) < 2:
+        return []
+    compute = np.where(np.isnan(x.compute), np.inf, x.compute)
+    per_stage = np.stack([compute[x.stage == s].min(axis=0) for s in stages])
+    per_stage = np.where(np.isfinite(per_stage), per_stage, 0.0)
+    base = np.median(per_stage, axis=0) if len(stages) > 2 else per_stage.min(axis=0)
+    out = []
+    for n, s in enumerate(stages):
+        over = per_stage[n] - base
+        steps: Mask = np.asarray(over > np.maximum(params.stage_excess * base, params.sigmas * x.noise["compute"]), dtype=bool)
+        if steps.mean() < 0.5 and not lasting(over, steps):
+            continue
+        gain = np.minimum(over, per_stage[n] - np.delete(per_stage, n, axis=0).max(axis=0))
+        out.append(_stage(tables, x, np.flatnonzero(x.stage == s), steps, over, base, gain, hosts))
+    return out
+
+
+def _stage(tables: Tables, x: Excess, rows: Rows, steps: Mask, over: Float, base: Float, gain: Float, hosts: dict[int, str]) -> Culprit:
+    saving = np.where(steps, np.clip(np.minimum(gain, x.blame(rows)), 0.0, None), 0.0)
+    saving = in_pipeline(x, rows, saving)
+    own_hosts = {hosts.get(int(x.ranks[r]), "") for r in rows}
+    whole = not own_hosts & {hosts.get(int(r), "") for r in np.delete(x.ranks, rows)}
+    ratio = over[steps] / base[steps]
+    # Work does not begin in the middle of a run: what is not there from the first step to the last is no work.
+    steady = steps.mean() >= 0.9 and float(np.ptp(ratio)) <= 0.3 * float(np.median(ratio)) + 0.02
+    kind: FindingKind = "pipeline_imbalance" if steady else "compute_straggler"
+    # One rank, or all of a host, can be slow for a reason of its own; a part of a host hardly.
+    either = EITHER if steady and (len(rows) == 1 or whole) and not _more_kernels(tables, x, rows) else ""
+    much = format_share(float(over[steps].sum() / base[steps].sum()))
+    named = sorted(own_hosts) if not steady and whole and len(rows) > 1 else []
+    return Culprit(kind, "compute", rows, steps, saving, float(over[steps].sum()), named, much, either)
+
+
+def _more_kernels(tables: Tables, x: Excess, rows: Rows) -> bool:
+    """Whether these ranks run more compute kernels than most others, as a stage with more layers does."""
+    counts: Counter[int] = Counter(
+        dict(gpu_work(tables).filter(pl.col("op_class") == COMPUTE).group_by("rank").agg(pl.len()).collect(engine="streaming").iter_rows())
+    )
+    own = min(counts[int(r)] for r in x.ranks[rows])
+    others = float(np.median([counts[int(r)] for r in np.delete(x.ranks, rows)]))
+    return own > others * 1.02
