@@ -22,7 +22,7 @@ def verdict(info: RunInfo, findings: Sequence[Finding], attribution: Attribution
         return f"Whether time was lost could not be checked: {why} ({seen})."
     if not matter:
         what = "No cause of lost time stands out from noise" if len(info.ranks) > 1 else "No cause of lost time can be seen from one rank alone"
-        return f"{what}: {seen}{_where_time_goes(attribution)}."
+        return f"{what}: {seen}{_where_time_goes(attribution, _unseen(info))}."
     summary = matter[0].summary.rstrip(".")
     more = f" {len(matter) - 1} more finding{'s' if len(matter) > 2 else ''} below." if len(matter) > 1 else ""
     return f"{summary[:1].upper()}{summary[1:]} ({seen}).{more}"
@@ -34,10 +34,18 @@ def _seen(info: RunInfo) -> str:
     return f"{info.steps} step{'s' if info.steps != 1 else ''} on {scope}"
 
 
-def _where_time_goes(attribution: Attribution | None) -> str:
+def _unseen(info: RunInfo) -> int:
+    """Ranks of the job that left no trace."""
+    return max(len(info.missing_ranks), (info.world_size or 0) - len(info.ranks), 0)
+
+
+def _where_time_goes(attribution: Attribution | None, unseen: int) -> str:
     if attribution is None or attribution.per_step_total <= 0:
         return ""
     biggest = sorted(attribution.causes, key=lambda c: (-c.seconds, c.kind))[:2]
-    parts = [f"{format_share(c.share)} {c.kind.replace('_', ' ')}" for c in biggest if c.seconds > 0]
+    # From the arrival of the last rank seen on, a collective that waits for an unseen one looks as if it moved data.
+    open_question = f" (may be waiting for {unseen} unseen rank{'s' if unseen > 1 else ''})" if unseen else ""
+    said = {c.kind: c.kind.replace("_", " ") + (open_question if c.kind == "exposed_transfer" else "") for c in biggest}
+    parts = [f"{format_share(c.share)} {said[c.kind]}" for c in biggest if c.seconds > 0]
     step = format_duration(attribution.per_step_total * NS_PER_S)
     return f"; a step takes {step}: {', '.join(parts)}" if parts else ""

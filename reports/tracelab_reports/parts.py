@@ -110,7 +110,7 @@ def coverage(result: RunResult) -> SectionPart | None:
 def _unnamed_note(ranks: Sequence[int]) -> str:
     return (
         f"No file names the host of {words.ranks_text(ranks)}. Such ranks count as one host, {_UNNAMED}0 and so on, as long as their GPU numbers go up with "
-        "the rank, and as one host each where that is unknown. `host` in tracelab.toml names it."
+        "the rank, and as one host each where that is unknown. The key host in tracelab.toml names it."
     )
 
 

@@ -77,7 +77,7 @@ ROLES: dict[str, str] = {
     "analysed": "analysed",
     "duplicate": "duplicate of another file",
     "other-job": "belongs to another job",
-    "no-events": "no timed process in it",
+    "no-events": "nothing timed in it",
     "unreadable": "unreadable",
     "ignored": "left out by the manifest",
     "unknown": "no parser claims it",

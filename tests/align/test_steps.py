@@ -38,8 +38,36 @@ def test_without_gpu_work_the_host_work_is_the_window() -> None:
     assert _steps(parsed(host_spans=[host(3, 10, 5), host(3, 40, 10), host(3, 0, 500, "cudaMalloc", "runtime")])) == [(3, 0, 10, 50, "window")]
 
 
-def test_a_step_number_that_returns_keeps_its_first_place() -> None:
-    assert [(s, a) for _, s, a, _, _ in _steps(parsed(host_spans=[step(0, 1, 0, 10), step(0, 1, 90_000, 10)]))] == [(1, 0)]
+def _numbered(tables: Parsed) -> tuple[list[tuple[int, int, int]], list[str]]:
+    steps, notices = rank_steps(tables["gpu_spans"], tables["host_spans"])
+    return steps.select("rank", "step", "start_ns").rows(), [f"{n.code} {n.count}: {n.text}" for n in notices]
+
+
+def test_step_numbers_that_return_get_the_next_free_ones_and_it_is_said() -> None:
+    first = [step(r, n, n * 100, 100) for r in (0, 1) for n in (1, 2, 3)]
+    again = [step(r, n, 90_000 + n * 100, 100) for r in (0, 1) for n in (2, 3, 4)]
+    rows, said = _numbered(parsed(host_spans=first + again))
+    expected = [(n, n * 100) for n in (1, 2, 3)] + [(n + 2, 90_000 + n * 100) for n in (2, 3, 4)]
+    assert rows == [(r, n, t) for r in (0, 1) for n, t in expected]
+    assert said == ["repeated-steps 3: steps 2 to 4 return after steps of the same numbers: the later ones are numbered 4 to 6"]
+
+
+def test_a_rank_that_was_seen_in_the_second_run_only_is_not_put_into_the_first() -> None:
+    spans = [step(0, 1, 0, 100), step(0, 2, 100, 100), step(0, 1, 90_000, 100), step(0, 2, 90_100, 100), step(1, 1, 90_050, 100), step(1, 2, 90_150, 100)]
+    rows, _ = _numbered(parsed(host_spans=spans))
+    assert rows == [(0, 1, 0), (0, 2, 100), (0, 3, 90_000), (0, 4, 90_100), (1, 3, 90_050), (1, 4, 90_150)]
+
+
+def test_an_annotation_that_is_recorded_twice_is_one_step() -> None:
+    rows, said = _numbered(parsed(host_spans=[step(0, 1, 0, 100), step(0, 1, 2, 90), step(0, 2, 100, 100)]))
+    assert (rows, said) == ([(0, 1, 0), (0, 2, 100)], [])
+
+
+def test_without_marks_each_capture_window_is_a_step() -> None:
+    windows = [(0, 0, 100), (1, 5000, 5100), (0, 40, 60)]
+    spans = [gpu(0, a, b - a, source=s) for s, a, b in windows] + [gpu(1, 5010, 80, source=7)]
+    # Rank 1 was seen in the second window only.
+    assert _steps(parsed(gpu_spans=spans)) == [(0, 0, 0, 100, "window"), (0, 1, 5000, 5100, "window"), (1, 1, 5010, 5090, "window")]
 
 
 def test_nothing_gives_nothing() -> None:

@@ -184,6 +184,8 @@ def test_on_paper_all_tables_are_open_and_pictures_fit(browser: Browser, files: 
     assert seen.page.evaluate("[...document.querySelectorAll('.chart')].every(c => getComputedStyle(c).display === 'none')")
     assert seen.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert seen.page.evaluate("getComputedStyle(document.querySelector('h1')).color") == "rgb(27, 32, 39)"
+    seen.page.set_viewport_size({"width": 718, "height": 1_000})  # A4 without the margins of a browser
+    assert seen.page.evaluate("document.documentElement.scrollWidth") == 718
     seen.page.emulate_media(media="screen")
     seen.page.evaluate("window.dispatchEvent(new Event('afterprint'))")
     assert seen.page.locator("details:not([open])").count() == closed

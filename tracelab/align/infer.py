@@ -11,13 +11,15 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["Members", "distance", "infer_groups", "infer_peers"]
 
@@ -59,7 +61,7 @@ def distance(a: Ends, b: Ends) -> float:
 
 @dataclass(frozen=True)
 class _Distances:
-    """`distance` of all pairs of `nodes`, infinite where they were not compared: condensed, pair (0, 1), (0, 2) … (1, 2) …"""
+    """`distance` of all pairs of `nodes`, infinite where they were not compared: condensed, in the order (0, 1), (0, 2) … (1, 2) and so on."""
 
     nodes: list[Entity]
     values: NDArray[np.float64]

@@ -6,12 +6,10 @@ from collections import defaultdict
 from dataclasses import replace
 
 import numpy as np
-import polars as pl
-from numpy.typing import NDArray
 from scipy.special import bdtrc
 
 from tracelab.analyses.culprit import Culprit, Mask, Params, Rows
-from tracelab.analyses.episodes import episode, lasting
+from tracelab.analyses.episodes import episode
 from tracelab.analyses.excess import CAUSES, Excess, median_of
 from tracelab.analyses.interruptions import kernel_profile, period_of
 from tracelab.analyses.stages import in_pipeline, slow_stages
@@ -20,7 +18,7 @@ from tracelab.analysis import Tables
 from tracelab.results import FindingKind
 from tracelab.units import format_duration, format_share
 
-__all__ = ["Culprit", "Params", "find_culprits"]
+__all__ = ["find_culprits"]
 
 CHANCE = 1e-4
 """Probability by chance below which disturbances belong to a host: one in ten thousand runs of this many steps."""
@@ -39,7 +37,9 @@ def find_culprits(tables: Tables, x: Excess, hosts: dict[int, str], params: Para
     out.extend(stages)
     for cause in CAUSES:
         disturbed = _disturbed(x, cause, params)
-        lasting = [r for r in range(len(x.ranks)) if _lasts(disturbed, r, x, cause)]
+        lasting = [r for r in range(len(x.ranks)) if _lasts(disturbed, r, x, cause, params)]
+        for r in lasting:
+            disturbed[r] = _own(disturbed, r, x, cause)
         units = _units(lasting, x, hosts) + _restless_hosts(disturbed, lasting, x, hosts)
         found = [_culprit(x, cause, rows, disturbed, names) for rows, names in units]
         out.extend(_refined(tables, x, c, params) if cause == "compute" else c for c in _visible(x, cause, found, disturbed, params))
@@ -71,18 +71,43 @@ def _disturbed(x: Excess, cause: str, params: Params) -> Mask:
     return np.asarray(np.nan_to_num(x.over[cause]) > limit[None, :], dtype=bool)
 
 
-def _lasts(disturbed: Mask, row: int, x: Excess, cause: str) -> bool:
-    """A fault stays where it is: in most steps between its first and its last one, or in most of all disturbed steps."""
-    own = np.flatnonzero(disturbed[row])
+def _own(disturbed: Mask, row: int, x: Excess, cause: str) -> Mask:
+    """The disturbed steps of a row that belong together."""
+    return episode(np.nan_to_num(x.over[cause][row]), disturbed[row]) if len(x.steps) >= LEAST_STEPS else disturbed[row]
+
+
+def _lasts(disturbed: Mask, row: int, x: Excess, cause: str, params: Params) -> bool:
+    """A fault stays where it is: in most steps between its first and its last one, or it is most of all disturbance.
+
+    Most by number of steps or by time, since a few steps of a fault weigh more than many kernels that were late for once.
+    """
+    mask = _own(disturbed, row, x, cause)
+    own = np.flatnonzero(mask)
     pair = any(row in p and len(p) == 2 for p in x.peers)
     if not len(own) or (pair and len(x.steps) < LEAST_STEPS):  # of two ranks in a few steps nobody can say which one is usual
         return False
     if len(x.steps) < LEAST_STEPS:
         return len(own) * 2 >= len(x.steps)
     dense = len(own) / (own[-1] - own[0] + 1) >= 0.5
-    alone = disturbed[row].sum() >= 0.5 * disturbed.any(axis=0).sum()
-    large = float(x.over[cause][row][disturbed[row]].sum()) >= 0.05 * x.run_ns
-    return bool((len(own) >= 3 and (dense or alone)) or (len(own) >= 2 and alone and dense) or (large and alone))
+    over = np.nan_to_num(x.over[cause])
+    everybody = np.where(disturbed, over, 0.0).max(axis=0)
+    alone = len(own) >= 0.5 * disturbed.any(axis=0).sum() or float(over[row][mask].sum()) >= 0.5 * float(everybody.sum())
+    return bool((len(own) >= 3 and (dense or alone)) or (len(own) >= 2 and alone and dense) or (alone and _event(x, cause, row, mask, params)))
+
+
+def _event(x: Excess, cause: str, row: int, own: Mask, params: Params) -> bool:
+    """Whether a fault that does not return stands out from all else that was seen of its cause, and the others waited for it.
+
+    The plain standard deviation, which single large values enter, is the measure. Kernels are different: one that takes
+    twice its time now and then is usual, so that there only a large loss counts.
+    """
+    over = np.nan_to_num(x.over[cause])
+    excess = float(over[row][own].sum())
+    if cause == "compute":
+        return excess >= params.kernel_share * x.run_ns
+    rest = over[~(own[None, :] & (np.arange(len(over)) == row)[:, None])]
+    waited = float(x.saving(np.array([row], dtype=np.int64), [cause], own).sum())
+    return float(np.median(over[row][own])) > float(rest.mean() + params.event_sigmas * rest.std()) and waited >= 0.5 * excess
 
 
 def _units(lasting: list[int], x: Excess, hosts: dict[int, str]) -> list[tuple[Rows, list[str]]]:
@@ -126,30 +151,52 @@ def _culprit(x: Excess, cause: str, rows: Rows, disturbed: Mask, names: list[str
         much = format_duration(float(over.mean()))
     saving = x.saving(rows, [cause], steps)
     if x.microbatches and cause == "compute":
-        saving = in_pipeline(x, rows, saving)
+        # Stages differ: what another one computes longer is waited for all the same.
+        compute = np.nan_to_num(x.compute)
+        without = compute.copy()
+        without[rows] -= np.nan_to_num(np.maximum(x.over["compute"][rows], 0.0))
+        saving = in_pipeline(x, rows, np.minimum(saving, compute.max(axis=0) - without.max(axis=0)))
     return Culprit(_KIND[cause], cause, rows, steps, saving, float(over.sum()), names, much)
 
 
 def _visible(x: Excess, cause: str, found: list[Culprit], disturbed: Mask, params: Params) -> list[Culprit]:
-    """Culprits that hide each other (equally slow, so that mending one alone saves nothing) become one."""
-    hidden = [c for c in found if c.saving.sum() < params.least_share * x.run_ns]
-    if len(hidden) < 2:
-        return found
-    rows = np.sort(np.concatenate([c.rows for c in hidden]))
-    joint = _culprit(x, cause, rows, disturbed, sorted({h for c in hidden for h in c.hosts}) if all(c.hosts for c in hidden) else [])
-    alone = sum(float(c.saving.sum()) for c in hidden)
-    return [c for c in found if c not in hidden] + [joint] if joint.saving.sum() - alone >= params.least_share * x.run_ns else found
+    """Culprits that hide each other become one: equally slow, so that mending one alone saves little of what mending all does."""
+    least = params.least_share * x.run_ns
+    left = sorted(found, key=lambda c: -c.excess_ns)
+    out = []
+    while left:
+        level = [c for c in left if c.excess_ns >= params.same_level * left[0].excess_ns or max(c.saving.sum(), left[0].saving.sum()) < least]
+        best, gain = left[0], 0.0
+        members = [left[0]]
+        for n in range(2, len(level) + 1):
+            joint = _joined(x, cause, level[:n], disturbed)
+            more = float(joint.saving.sum()) - sum(float(c.saving.sum()) for c in level[:n])
+            if more >= gain + least:
+                best, gain, members = joint, more, level[:n]
+        out.append(best)
+        left = [c for c in left if not any(c is m for m in members)]
+    return out
+
+
+def _joined(x: Excess, cause: str, members: list[Culprit], disturbed: Mask) -> Culprit:
+    rows = np.unique(np.concatenate([c.rows for c in members]))
+    return _culprit(x, cause, rows, disturbed, sorted({h for c in members for h in c.hosts}) if all(c.hosts for c in members) else [])
 
 
 def _refined(tables: Tables, x: Excess, c: Culprit, params: Params) -> Culprit:
     """A few interrupted kernels are no slow GPU: something on the host takes the time, now and then or with a period."""
     if c.saving.sum() < params.least_share * x.run_ns:  # no finding whatever its kind: its kernels need not be read
         return c
-    worst = c.rows[np.argsort(-np.nan_to_num(x.over[c.cause][c.rows]).sum(axis=1), kind="stable")][:COMPARED]
-    profile = kernel_profile(tables, [int(x.ranks[r]) for r in worst], _peer_ranks(x, c.rows), x.part, x.steps[c.steps].tolist())
-    if profile is None or profile.uniform >= 0.5 or not len(profile.events):
+    over = np.nan_to_num(x.over[c.cause][c.rows][:, c.steps])
+    worst = np.argsort(-over.sum(axis=1), kind="stable")[:COMPARED]
+    profile = kernel_profile(tables, [int(x.ranks[r]) for r in c.rows[worst]], _peer_ranks(x, c.rows), x.part, x.steps[c.steps].tolist())
+    if profile is None:
         return c
-    width = float(np.median(np.nan_to_num(x.over[c.cause][c.rows][:, c.steps])))
+    width = float(np.median(over))
+    if profile.excess_ns < 0.5 * float(over[worst].sum()):  # the kernels are as long as the peers', they came at another time
+        return replace(c, kind="host_stall", much=format_duration(width), late=True)
+    if profile.uniform >= 0.5 or not len(profile.events):
+        return replace(c, much=format_share(profile.slower))
     period = period_of(profile.events, width)
     if period is not None:
         return replace(c, kind="periodic_jitter", much=format_duration(period))
@@ -170,6 +217,7 @@ def _uneven(tables: Tables, x: Excess, disturbed: Mask, lasting: list[int], para
     if len(rows) < 3 or len(x.steps) < 4:
         return None
     compute = x.compute[rows]
+    whole = np.nan_to_num(x.compute + x.busy_over - np.nan_to_num(x.over["compute"]))
     middle = median_of(compute, 0)
     if not (middle > 0).all():
         return None
@@ -182,9 +230,13 @@ def _uneven(tables: Tables, x: Excess, disturbed: Mask, lasting: list[int], para
     wanders = hit.any(axis=0).mean() >= 0.5 and hit.any(axis=1).sum() >= 3
     if (spread < params.imbalance_spread and not wanders) or top.max() > 0.6:
         return None
-    exposed = np.nan_to_num(x.exposed[rows])
-    gain = np.nan_to_num(compute).max(axis=0) - middle
-    saving = np.clip(np.minimum(gain, np.median(exposed, axis=0) - exposed.min(axis=0)), 0.0, None)
+    exposed = np.nan_to_num(x.exposed)
+    # What another rank, slow or stalled, takes longer than all of these would be waited for all the same.
+    even = whole.copy()
+    even[rows] -= np.maximum(np.nan_to_num(compute) - middle, 0.0)
+    gain = whole.max(axis=0) - even.max(axis=0)
+    saving = np.clip(np.minimum(gain, np.median(exposed[rows], axis=0) - exposed.min(axis=0)), 0.0, None)
     if saving.sum() < params.imbalance_share * x.run_ns or not coherent(tables, x, rows):
         return None
-    return Culprit("load_imbalance", "compute", rows, saving > 0, saving, float(gain.sum()), [], format_share(float(np.median(gain / middle))))
+    spread_of_step = np.nan_to_num(compute).max(axis=0) / middle - 1.0
+    return Culprit("load_imbalance", "compute", rows, saving > 0, saving, float(gain.sum()), [], format_share(float(np.median(spread_of_step))))

@@ -7,7 +7,7 @@ import polars as pl
 
 from tracelab.align.kernels import COMPUTE, unclamped
 from tracelab.analyses.common import gpu_work, host_work
-from tracelab.analyses.culprits import Culprit
+from tracelab.analyses.culprit import Culprit
 from tracelab.analyses.excess import Excess
 from tracelab.analyses.interruptions import kernel_profile
 from tracelab.analyses.partition import LOADER
@@ -15,7 +15,7 @@ from tracelab.analysis import Tables
 from tracelab.results import Evidence
 from tracelab.units import format_duration
 
-__all__ = ["evidence_for", "gap_evidence"]
+__all__ = ["copy_evidence", "evidence_for", "gap_evidence"]
 
 _NAME = 120
 
@@ -25,21 +25,14 @@ def evidence_for(tables: Tables, x: Excess, c: Culprit) -> list[Evidence]:
     step = int(np.argmax(c.saving))
     row = int(c.rows[int(np.argmax(np.nan_to_num(x.over[c.cause][c.rows, step])))])
     rank, number = int(x.ranks[row]), int(x.steps[step])
-    if c.cause == "compute":
+    if c.cause == "compute" and not c.late:
         return _kernel(tables, x, c, rank, number)
     low, high = x.part.bounds(rank, number)
     if c.cause == "input":
         frame = host_work(tables).filter((pl.col("rank") == rank) & pl.col("name").cast(pl.String).str.starts_with(LOADER))
         return _longest(tables, frame, rank, low, high, f"step {number}: the host waits {{length}} for the loader")
     if c.cause == "memory":
-        return _longest(
-            tables,
-            unclamped(tables["gpu_spans"]).filter((pl.col("rank") == rank) & (pl.col("kind") == "memcpy")),
-            rank,
-            low,
-            high,
-            f"step {number}: {{name}} takes {{length}}",
-        )
+        return copy_evidence(tables, rank, number, low, high)
     return gap_evidence(tables, rank, number, low, high)
 
 
@@ -51,6 +44,12 @@ def _kernel(tables: Tables, x: Excess, c: Culprit, rank: int, number: int) -> li
     w = profile.worst
     text = f"step {number}: {w.name[:_NAME]} takes {format_duration(w.dur_ns)}, on the peers {format_duration(w.usual)}"
     return [tables.evidence(w.source_id, rank, w.source_ts_ns, w.ts_ns, text)]
+
+
+def copy_evidence(tables: Tables, rank: int, number: int, low: int, high: int) -> list[Evidence]:
+    """The longest copy of a step."""
+    frame = unclamped(tables["gpu_spans"]).filter((pl.col("rank") == rank) & (pl.col("kind") == "memcpy"))
+    return _longest(tables, frame, rank, low, high, f"step {number}: {{name}} takes {{length}}")
 
 
 def _longest(tables: Tables, frame: pl.LazyFrame, rank: int, low: int, high: int, text: str) -> list[Evidence]:

@@ -39,10 +39,13 @@ class Kernel(NamedTuple):
 class KernelProfile:
     """Kernels of some ranks against the same kernels of their peers.
 
+    `excess_ns` is what they took longer together, and `slower` that as a share of the peers' time;
     `ratio` is the median slowdown, weighted by length; `uniform` the share of the excess that it explains; `events` the
     times (ns) of single kernels that exceed their peers by most, `worst` the one that lost most.
     """
 
+    excess_ns: float
+    slower: float
     ratio: float
     uniform: float
     events: NDArray[np.int64]
@@ -74,7 +77,7 @@ def kernel_profile(tables: Tables, ranks: list[int], peers: list[int], part: Par
     limit = max(0.3 * float(rest["rest"].max() or 0.0), 100_000.0)  # type: ignore[arg-type]
     events = rest.filter(pl.col("rest") > limit)["ts_ns"].to_numpy()
     worst = own.select(Kernel._fields).row(int(np.argmax(own["over"].to_numpy())))
-    return KernelProfile(ratio, uniform, events, Kernel(*worst))
+    return KernelProfile(total, total / max(float(own["usual"].sum()), 1.0), ratio, uniform, events, Kernel(*worst))
 
 
 def _weighted_median(values: Float, weights: Float) -> float:

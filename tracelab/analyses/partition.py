@@ -7,9 +7,9 @@ previous step to the moment that the last rank leaves this one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import polars as pl
@@ -18,6 +18,9 @@ from tracelab.align.kernels import COMPUTE
 from tracelab.analyses.common import batches, clock_of, clocks_apart, gpu_work, host_work, once
 from tracelab.analyses.intervals import EMPTY, Intervals, partition, union
 from tracelab.analysis import Tables
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["EXTRAS", "LOADER", "PARTS", "Partition", "job_steps", "partition_of"]
 
@@ -58,6 +61,12 @@ class Partition:
         row = own.filter(pl.col("step") == step)
         row = row if row.height else self.job.filter(pl.col("step") == step)
         return cast("int", row["start_ns"][0]), cast("int", row["end_ns"][0])
+
+    def edges(self, rank: int, steps: Iterable[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """`bounds` of many steps."""
+        known = {s: (a, b) for frame in (self.job, self.windows.get(rank, self.job)) for s, a, b in frame.select("step", "start_ns", "end_ns").iter_rows()}
+        starts, ends = np.array([known[int(s)] for s in steps], dtype=np.int64).reshape(-1, 2).T
+        return starts, ends
 
     def windows_of(self, ranks: list[int]) -> pl.DataFrame:
         """rank, step, start_ns, end_ns of these ranks, in order of start."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -75,17 +73,20 @@ def _stage(tables: Tables, x: Excess, rows: Rows, steps: Mask, over: Float, base
     steady = steps.mean() >= 0.9 and float(np.ptp(ratio)) <= 0.3 * float(np.median(ratio)) + 0.02
     kind: FindingKind = "pipeline_imbalance" if steady else "compute_straggler"
     # One rank, or all of a host, can be slow for a reason of its own; a part of a host hardly.
-    either = EITHER if steady and (len(rows) == 1 or whole) and not _more_kernels(tables, x, rows) else ""
+    either = EITHER if steady and (len(rows) == 1 or whole) and not _more_kernels(tables, x, rows, float(over[steps].sum())) else ""
     much = format_share(float(over[steps].sum() / base[steps].sum()))
     named = sorted(own_hosts) if not steady and whole and len(rows) > 1 else []
     return Culprit(kind, "compute", rows, steps, saving, float(over[steps].sum()), named, much, either)
 
 
-def _more_kernels(tables: Tables, x: Excess, rows: Rows) -> bool:
-    """Whether these ranks run more compute kernels than most others, as a stage with more layers does."""
-    counts: Counter[int] = Counter(
-        dict(gpu_work(tables).filter(pl.col("op_class") == COMPUTE).group_by("rank").agg(pl.len()).collect(engine="streaming").iter_rows())
-    )
-    own = min(counts[int(r)] for r in x.ranks[rows])
-    others = float(np.median([counts[int(r)] for r in np.delete(x.ranks, rows)]))
-    return own > others * 1.02
+def _more_kernels(tables: Tables, x: Excess, rows: Rows, excess_ns: float) -> bool:
+    """Whether kernels that these ranks run more often than most others take at least half of the excess, as those of more layers do."""
+    work = gpu_work(tables).filter(pl.col("op_class") == COMPUTE).group_by("rank", pl.col("name").cast(pl.String))
+    counts = work.agg(pl.len().alias("runs"), pl.col("dur_ns").mean().alias("usual")).collect(engine="streaming")
+    mine = pl.col("rank").is_in(x.ranks[rows].tolist())
+    others = np.delete(x.ranks, rows)
+    everywhere = counts.select("name").unique().join(pl.DataFrame({"rank": others}, schema={"rank": counts.schema["rank"]}), how="cross")
+    usual = everywhere.join(counts, on=["rank", "name"], how="left").group_by("name").agg(pl.col("runs").fill_null(0).median().alias("theirs"))
+    more = counts.filter(mine).join(usual, on="name").select("rank", ((pl.col("runs") - pl.col("theirs")).clip(0) * pl.col("usual")).alias("more"))
+    extra = more.group_by("rank").agg(pl.col("more").sum())["more"]
+    return len(extra) == len(rows) and float(extra.min() or 0.0) >= 0.5 * excess_ns  # type: ignore[arg-type]

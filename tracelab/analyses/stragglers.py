@@ -8,7 +8,8 @@ import numpy as np
 import polars as pl
 
 from tracelab.analyses.common import FEW_STEPS, host_of, named, resampled, severity, world_of
-from tracelab.analyses.culprits import Culprit, Params, find_culprits
+from tracelab.analyses.culprit import Culprit, Params
+from tracelab.analyses.culprits import find_culprits
 from tracelab.analyses.evidence import evidence_for
 from tracelab.analyses.excess import CAUSES, Excess, excess_of, median_of
 from tracelab.analysis import Analysis, AnalysisResult, Tables
@@ -85,11 +86,9 @@ def _finding(tables: Tables, x: Excess, c: Culprit, hosts: dict[int, str], param
     where = f"host {', '.join(c.hosts)} ({named(ranks)})" if c.hosts else named(ranks)
     says = _SAYS[c.kind]
     if c.kind == "host_stall" and (x.on_host or c.cause == "compute"):
-        says = _ON_HOST if x.on_host else _INTERRUPTED
-    text = says.format(where=where, much=c.much)
-    # A stage of one rank may have more work or a slower GPU: nobody else does the same.
-    single_stage = c.kind == "pipeline_imbalance" and len(c.rows) == 1
-    agree = lost >= 0.5 * c.excess_ns and len(steps) >= FEW_STEPS and not single_stage
+        says = _ON_HOST if x.on_host else _LATE if c.late else _INTERRUPTED
+    text = says.format(where=where, much=c.much) + (f" ({c.either})" if c.either else "")
+    agree = lost >= 0.5 * c.excess_ns and len(steps) >= FEW_STEPS and not c.either
     first, last = (x.part.bounds(ranks[0], int(x.steps[int(touched[n])])) for n in (0, -1))
     return Finding(
         id=finding_id(c.kind, c.hosts or subject or ["all"]),
@@ -107,7 +106,7 @@ def _finding(tables: Tables, x: Excess, c: Culprit, hosts: dict[int, str], param
         start_ns=first[0],
         end_ns=last[1],
         evidence=evidence_for(tables, x, c),
-        next_step=_NEXT[c.kind],
+        next_step=f"{_CLOCKS_FIRST}; {_NEXT[c.kind]}" if c.either else _NEXT[c.kind],
     )
 
 
@@ -131,6 +130,8 @@ _SAYS = {
 }
 _ON_HOST = "{where}: its host is outside communication {much} per step longer than the peers', which wait for it"
 _INTERRUPTED = "{where}: single kernels take {much} longer than on the peers, now and then, and all ranks wait"
+_LATE = "{where}: the same kernels as on the peers, no longer than there, run {much} later in the step, and all ranks wait"
+_CLOCKS_FIRST = "compare clocks, temperature and power of these GPUs with the others' (nvidia-smi -q -d CLOCK,PERFORMANCE): if they are slower, it is the GPUs"
 _NEXT = {
     "compute_straggler": "check clocks, temperature, power cap and throttle reasons of these GPUs (nvidia-smi -q -d CLOCK,PERFORMANCE); drain and test them",
     "input_stall": "check this rank's data loader: workers, storage path, CPU pinning, and whether its host is short of CPU or memory",

@@ -21,7 +21,7 @@ SOURCES = TableSpec(
         Column("rank_origin", "string", "what the rank was taken from: content, name, manifest or unknown"),
         Column("world_size", "int32", "ranks in the job, as the file states it"),
         Column("host", "string", "host name"),
-        Column("host_origin", "string", "what the host was taken from: content, name, manifest, devices (rank minus GPU index is the same on one host) or unknown"),
+        Column("host_origin", "string", "what the host was taken from: content, name, manifest, devices (ranks whose rank minus GPU index agrees) or unknown"),
         Column("window", "int32", "number of the capture window among those of this rank, by time"),
         Column("start_ns", "int64", "earliest event, in the source's own clock", "ns"),
         Column("end_ns", "int64", "latest end of an event, in the source's own clock", "ns"),
