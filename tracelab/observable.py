@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tracelab.results import Clock, NotObservable, RunInfo
+from tracelab.units import format_ranges
 
 if TYPE_CHECKING:
     import polars as pl
@@ -15,22 +16,17 @@ __all__ = ["not_observable"]
 _LISTED = 16
 
 
-def _ranks(numbers: Sequence[int]) -> str:
-    more = len(numbers) - _LISTED
-    return ", ".join(str(n) for n in numbers[:_LISTED]) + (f" and {more} more" if more > 0 else "")
-
-
 def _of_ranks(info: RunInfo) -> list[NotObservable]:
     out = []
     if info.missing_ranks:
-        reason = f"no file of rank {_ranks(info.missing_ranks)}"
+        reason = f"no file of rank {format_ranges(info.missing_ranks)}"
         out.append(NotObservable("Did a missing rank cause the waiting?", reason, "the profiler trace of every rank, of the same steps"))
     if len(info.ranks) < 2:
         reason = "one rank alone cannot show who waits for whom"
         out.append(NotObservable("Is a rank slower than its peers?", reason, "traces of the other ranks, of the same steps"))
     cut = [c.rank for c in info.coverage if c.truncated]
     if cut:
-        reason = f"the files of rank {_ranks(cut)} are cut short"
+        reason = f"the files of rank {format_ranges(cut)} are cut short"
         out.append(NotObservable("What happened at the end of the capture?", reason, "traces that were written to their end"))
     return out
 

@@ -95,7 +95,7 @@ class RankInfo(msgspec.Struct, frozen=True):
 
 
 class StepTime(msgspec.Struct, frozen=True):
-    """Distribution of the step time: per step, the longest over ranks."""
+    """Distribution of the step time of the job: from the latest end of the step before to the latest end, over all ranks."""
 
     median: Seconds
     p95: Seconds

@@ -5,9 +5,10 @@ Times are integer nanoseconds everywhere else; this module is the only place tha
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
-__all__ = ["NS_PER_S", "NS_PER_US", "format_bytes", "format_duration", "format_rate", "format_share", "format_time"]
+__all__ = ["NS_PER_S", "NS_PER_US", "format_bytes", "format_duration", "format_ranges", "format_rate", "format_share", "format_time"]
 
 NS_PER_US = 1_000
 NS_PER_S = 1_000_000_000
@@ -51,6 +52,19 @@ def format_share(share: float) -> str:
     """A share (0 to 1) as a percentage: `12.3 %`."""
     percent = 100 * share
     return f"{percent:.0f} %" if abs(percent) >= 99.95 or percent == 0 else f"{percent:.1f} %"
+
+
+def format_ranges(numbers: Iterable[int], most: int = 8) -> str:
+    """Whole numbers as text, runs of neighbours as ranges: `3, 17–127`; after `most` of them the rest is counted."""
+    runs: list[list[int]] = []
+    for n in sorted(set(numbers)):
+        if runs and n == runs[-1][1] + 1:
+            runs[-1][1] = n
+        else:
+            runs.append([n, n])
+    shown = ", ".join(str(a) if a == b else f"{a}, {b}" if b == a + 1 else f"{a}–{b}" for a, b in runs[:most])
+    more = sum(b - a + 1 for a, b in runs[most:])
+    return f"{shown} and {more} more" if more else shown
 
 
 def format_time(ns: int) -> str:

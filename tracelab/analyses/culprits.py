@@ -41,7 +41,7 @@ def find_culprits(tables: Tables, x: Excess, hosts: dict[int, str], params: Para
         for r in lasting:
             disturbed[r] = _own(disturbed, r, x, cause)
         units = _units(lasting, x, hosts) + _restless_hosts(disturbed, lasting, x, hosts)
-        found = [_culprit(x, cause, rows, disturbed, names) for rows, names in units]
+        found = [_culprit(x, cause, rows, disturbed, names, params) for rows, names in units]
         out.extend(_refined(tables, x, c, params) if cause == "compute" else c for c in _visible(x, cause, found, disturbed, params))
         if cause == "compute" and not stages:
             uneven = _uneven(tables, x, disturbed, sorted({int(r) for rows, _ in units for r in rows}), params)
@@ -141,7 +141,7 @@ def _restless_hosts(disturbed: Mask, lasting: list[int], x: Excess, hosts: dict[
     return units
 
 
-def _culprit(x: Excess, cause: str, rows: Rows, disturbed: Mask, names: list[str]) -> Culprit:
+def _culprit(x: Excess, cause: str, rows: Rows, disturbed: Mask, names: list[str], params: Params) -> Culprit:
     steps: Mask = np.asarray(disturbed[rows].any(axis=0), dtype=bool)
     over = np.nan_to_num(x.over[cause][rows][:, steps]).max(axis=0)
     if cause == "compute":
@@ -151,11 +151,7 @@ def _culprit(x: Excess, cause: str, rows: Rows, disturbed: Mask, names: list[str
         much = format_duration(float(over.mean()))
     saving = x.saving(rows, [cause], steps)
     if x.microbatches and cause == "compute":
-        # Stages differ: what another one computes longer is waited for all the same.
-        compute = np.nan_to_num(x.compute)
-        without = compute.copy()
-        without[rows] -= np.nan_to_num(np.maximum(x.over["compute"][rows], 0.0))
-        saving = in_pipeline(x, rows, np.minimum(saving, compute.max(axis=0) - without.max(axis=0)))
+        saving = in_pipeline(x, rows, np.nan_to_num(np.maximum(x.over["compute"][rows], 0.0)), saving, params)
     return Culprit(_KIND[cause], cause, rows, steps, saving, float(over.sum()), names, much)
 
 
@@ -169,18 +165,19 @@ def _visible(x: Excess, cause: str, found: list[Culprit], disturbed: Mask, param
         best, gain = left[0], 0.0
         members = [left[0]]
         for n in range(2, len(level) + 1):
-            joint = _joined(x, cause, level[:n], disturbed)
+            joint = _joined(x, cause, level[:n], disturbed, params)
             more = float(joint.saving.sum()) - sum(float(c.saving.sum()) for c in level[:n])
-            if more >= gain + least:
+            if more >= gain + least and all(2 * np.isin(p, joint.rows).sum() <= len(p) for p in x.peers):  # else who is usual?
                 best, gain, members = joint, more, level[:n]
         out.append(best)
         left = [c for c in left if not any(c is m for m in members)]
     return out
 
 
-def _joined(x: Excess, cause: str, members: list[Culprit], disturbed: Mask) -> Culprit:
+def _joined(x: Excess, cause: str, members: list[Culprit], disturbed: Mask, params: Params) -> Culprit:
     rows = np.unique(np.concatenate([c.rows for c in members]))
-    return _culprit(x, cause, rows, disturbed, sorted({h for c in members for h in c.hosts}) if all(c.hosts for c in members) else [])
+    hosts = sorted({h for c in members for h in c.hosts}) if all(c.hosts for c in members) else []
+    return _culprit(x, cause, rows, disturbed, hosts, params)
 
 
 def _refined(tables: Tables, x: Excess, c: Culprit, params: Params) -> Culprit:

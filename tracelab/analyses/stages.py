@@ -10,7 +10,7 @@ from tracelab.align.kernels import COMPUTE
 from tracelab.analyses.common import gpu_work
 from tracelab.analyses.culprit import Culprit, Mask, Params, Rows
 from tracelab.analyses.episodes import lasting
-from tracelab.analyses.excess import Excess, median_of
+from tracelab.analyses.excess import Excess
 from tracelab.analysis import Tables
 from tracelab.results import FindingKind
 from tracelab.units import format_share
@@ -22,22 +22,38 @@ Float = NDArray[np.float64]
 EITHER = "it runs the same kernels in the same number as the others, so that slower GPUs explain it as well as larger layers"
 
 
-def in_pipeline(x: Excess, rows: Rows, saving: Float) -> Float:
-    """A slower stage also fills its own bubble, so that mending it saves less than its excess.
+def in_pipeline(x: Excess, rows: Rows, excess: Float, saving: Float, params: Params) -> Float:
+    """What mending these rows saves in a pipeline, ns per step, given their `excess` of compute and the plain `saving`.
 
-    With m micro-batches and p equal stages a step takes (m + p - 1) / m of a stage's compute (1F1B; Narayanan et al.
-    2021), plus what is neither compute nor wait. The result is kept between half of the plain saving and all of it.
+    With m micro-batches, stages that compute c_1 .. c_p in a step take ((m - 1) max c + sum c) / m of it (1F1B; Narayanan et
+    al. 2021, there for equal stages), plus what is neither compute nor wait: a slower stage fills its own bubble, and behind
+    it the next slowest is waited for. The saving is no more than what that expression falls by; the step as it was, less
+    what it says of the mended one, is taken where it lies between half of that and all of it.
     """
     stages = len({int(s) for s in x.stage if s >= 0})
-    others = np.setdiff1d(np.arange(len(x.ranks)), rows)
-    if stages < 2 or not len(others) or x.microbatches <= 0:
+    if stages < 2 or x.microbatches <= 0:
         return saving
-    usual = median_of(x.compute[others], 0) * (x.microbatches + stages - 1) / x.microbatches
+    compute = np.nan_to_num(x.compute)
+    mended = compute.copy()
+    mended[rows] -= excess
+    before, after = _pipelined(x, compute, params), _pipelined(x, mended, params)
     parts = x.part.rows.with_columns((pl.col("exposed_transfer_ns") + pl.col("memcpy_ns") + pl.col("idle_ns")).alias("rest"))
-    rest = parts.group_by("step").agg(pl.col("rest").median()).sort("step")
-    at = dict(rest.iter_rows())
-    whole = usual + np.array([float(at.get(int(s), 0.0)) for s in x.steps])
-    return np.asarray(np.clip(x.length - whole, 0.5 * saving, saving), dtype=np.float64)
+    rest = dict(parts.group_by("step").agg(pl.col("rest").median()).iter_rows())
+    most = np.clip(np.minimum(saving, before - after), 0.0, None)
+    return np.asarray(np.clip(x.length - after - np.array([float(rest.get(int(s), 0.0)) for s in x.steps]), 0.5 * most, most), dtype=np.float64)
+
+
+def _pipelined(x: Excess, compute: Float, params: Params) -> Float:
+    """Time of compute and bubble per step (ns): a stage takes its slowest rank's, where that is more than scatter."""
+    limit = np.maximum(params.sigmas * x.noise["compute"], params.least_excess * x.length)
+    per_stage = []
+    for s in sorted({int(s) for s in x.stage if s >= 0}):
+        own = compute[x.stage == s]
+        usual = own - own.min(axis=0) <= limit
+        slow = np.where(usual, 0.0, own).max(axis=0)
+        per_stage.append(np.where(usual.all(axis=0), np.where(usual, own, 0.0).sum(axis=0) / usual.sum(axis=0), slow))
+    taken = np.stack(per_stage)
+    return np.asarray(((x.microbatches - 1) * taken.max(axis=0) + taken.sum(axis=0)) / x.microbatches, dtype=np.float64)
 
 
 def slow_stages(tables: Tables, x: Excess, hosts: dict[int, str], params: Params) -> list[Culprit]:
@@ -59,13 +75,14 @@ def slow_stages(tables: Tables, x: Excess, hosts: dict[int, str], params: Params
         if steps.mean() < 0.5 and not lasting(over, steps):
             continue
         gain = np.minimum(over, per_stage[n] - np.delete(per_stage, n, axis=0).max(axis=0))
-        out.append(_stage(tables, x, np.flatnonzero(x.stage == s), steps, over, base, gain, hosts))
+        rows = np.flatnonzero(x.stage == s)
+        saving = np.where(steps, np.clip(np.minimum(gain, x.blame(rows)), 0.0, None), 0.0)
+        saving = in_pipeline(x, rows, np.where(steps, over, 0.0), saving, params)
+        out.append(_stage(tables, x, rows, steps, over, base, saving, hosts))
     return out
 
 
-def _stage(tables: Tables, x: Excess, rows: Rows, steps: Mask, over: Float, base: Float, gain: Float, hosts: dict[int, str]) -> Culprit:
-    saving = np.where(steps, np.clip(np.minimum(gain, x.blame(rows)), 0.0, None), 0.0)
-    saving = in_pipeline(x, rows, saving)
+def _stage(tables: Tables, x: Excess, rows: Rows, steps: Mask, over: Float, base: Float, saving: Float, hosts: dict[int, str]) -> Culprit:
     own_hosts = {hosts.get(int(x.ranks[r]), "") for r in rows}
     whole = not own_hosts & {hosts.get(int(r), "") for r in np.delete(x.ranks, rows)}
     ratio = over[steps] / base[steps]

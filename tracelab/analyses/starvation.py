@@ -52,9 +52,11 @@ def starvation(tables: Tables, part: Partition, queue_ns: int) -> pl.DataFrame:
         frames.append(pl.DataFrame(columns, schema=STARVED))
     if not frames:
         return pl.DataFrame(schema=STARVED)
-    free = part.rows.select("rank", "step", (pl.col("idle_ns") + pl.col("exposed_wait_ns") - pl.col("idle_loader_ns")).alias("free"))
-    found = pl.concat(frames).join(free, on=["rank", "step"]).with_columns(pl.min_horizontal("starved_ns", "free"))
-    return found.select("rank", "step", "starved_ns", pl.min_horizontal("paused_ns", pl.col("free") - pl.col("starved_ns")))
+    # A host that launches nothing while its GPU waits for a peer may be waiting for that peer itself.
+    idle = part.rows.select("rank", "step", (pl.col("idle_ns") - pl.col("idle_loader_ns")).alias("idle"), "exposed_wait_ns")
+    found = pl.concat(frames).join(idle, on=["rank", "step"]).with_columns(pl.min_horizontal("starved_ns", pl.col("idle") + pl.col("exposed_wait_ns")))
+    left = pl.col("idle") + pl.col("exposed_wait_ns") - pl.col("starved_ns")
+    return found.select("rank", "step", "starved_ns", pl.min_horizontal("paused_ns", "idle", left))
 
 
 def _gaps(rows: pl.DataFrame, queue_ns: int) -> Intervals:

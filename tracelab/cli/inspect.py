@@ -12,7 +12,7 @@ import typer
 from tracelab.cli.console import printable, say, stdout
 from tracelab.cli.options import CacheDir, Directory, Job, Jobs, ManifestFile, Quiet, open_directory
 from tracelab.errors import NoUsableInputError
-from tracelab.units import format_bytes, format_duration, format_time
+from tracelab.units import format_bytes, format_duration, format_ranges, format_time
 
 if TYPE_CHECKING:
     from tracelab.inspection import Inspection
@@ -102,7 +102,7 @@ def _ranks(found: Inspection) -> None:
         rows.append((r.rank if r.rank >= 0 else "?", r.host, r.device, r.windows, start, length, r.events, f"{r.rank_origin}, {r.host_origin}"))
     _table(("rank", "host", "GPU", "windows", "start", "length", "events", "rank, host from"), rows)
     if found.missing_ranks:
-        say(f"missing: {', '.join(map(str, found.missing_ranks[:_ROWS]))}{' …' if len(found.missing_ranks) > _ROWS else ''}")
+        say(f"missing: {format_ranges(found.missing_ranks)}")
 
 
 def _clocks(found: Inspection) -> None:

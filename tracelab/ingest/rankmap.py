@@ -12,6 +12,7 @@ from tracelab.ingest.identity import FileNotice, Process
 from tracelab.ingest.jobs import group_jobs, overlap
 from tracelab.ingest.manifest import Manifest
 from tracelab.plugins import Notice, Severity
+from tracelab.units import format_ranges
 
 __all__ = ["Assignment", "RankMap", "map_ranks"]
 
@@ -193,7 +194,7 @@ def map_ranks(processes: Sequence[Process], manifest: Manifest, chosen: int = 0)
     world = manifest.job.world_size or max((p.world_size for p in job if p.world_size), default=None)
     missing = _missing([a.rank for a in placed if a.role == "analysed"], world)
     if missing:
-        text = f"{len(missing)} of {world or max(missing) + 1} ranks left no file: {_listed([str(r) for r in missing])}"
+        text = f"{len(missing)} of {world or max(missing) + 1} ranks left no file: {format_ranges(missing)}"
         hint = "collect their traces: a rank that is not seen can be neither blamed nor cleared"
         notices.append(FileNotice("", Notice("missing-ranks", "warning", text, hint, count=len(missing))))
     placed.sort(key=lambda a: (a.process.source, a.process.part.part))
