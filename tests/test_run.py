@@ -136,7 +136,7 @@ def test_tables_by_name(tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'collectives'"):
         run.tables["colectives"]
     assert "memory_events" not in run.tables
-    assert "2 of 2 ranks" in repr(run)
+    assert repr(run).endswith("2 of 2 ranks, 2 of 2 files>")
 
 
 def test_nothing_usable_raises_and_names_what_is_there(tmp_path: Path) -> None:

@@ -48,3 +48,11 @@ def test_what_was_not_checked_is_not_called_healthy() -> None:
 
 def test_one_rank_is_not_called_healthy() -> None:
     assert verdict(info(1, 8), [], None) == "No cause of lost time can be seen from one rank alone: 8 steps on 1 of 8 ranks."
+
+
+def test_transfers_may_be_waits_for_ranks_that_nobody_saw() -> None:
+    open_ = Attribution("s", 0.25, [Cause("compute", 0.2, 0.8, 0, 0), Cause("exposed_transfer", 0.05, 0.2, 0, 0)], 0, {})
+    start = "No cause of lost time stands out from noise: 8 steps on 7 of 8 ranks; a step takes 250 ms: 80.0 % compute, 20.0 % exposed transfer"
+    assert verdict(info(7, 8), [], open_) == f"{start} (may be waiting for 1 unseen rank)."
+    assert verdict(info(8, 8), [], open_).endswith("20.0 % exposed transfer.")
+    assert "2 unseen ranks" in verdict(info(6, 8), [], open_)

@@ -140,17 +140,25 @@ def _attribution(outcomes: Sequence[Outcome]) -> Attribution | None:
     return next((o.result.attribution for o in outcomes if o.result is not None and o.result.attribution is not None), None)
 
 
+def _other_jobs(ranks: RankMap) -> str:
+    """A verdict on one job must not pass for one on all that lie in the directory."""
+    others = len({a.job for a in ranks.assignments}) - 1
+    if others < 1:
+        return ""
+    return f" {others} other job{'s lie' if others > 1 else ' lies'} in the directory, not analysed here (--job N)."
+
+
 def build_result(facts: JobFacts, outcomes: Sequence[Outcome]) -> RunResult:
     """The document. Equal facts and outcomes give equal documents."""
     info = run_info(facts, _step_lengths(outcomes))
     findings, attribution = _findings(outcomes), _attribution(outcomes)
     clocks = list_clocks(facts.clocks)
-    unseen = not_observable(info, clocks, facts.steps, facts.tables)
+    unseen = not_observable(info, clocks, facts.steps, facts.tables, list_inputs(facts))
     unseen += [n for o in outcomes if o.result is not None for n in o.result.not_observable]
     return RunResult(
         tool=Tool("tracelab", __version__),
         run=info,
-        verdict=verdict(info, findings, attribution, [o.status for o in outcomes]),
+        verdict=verdict(info, findings, attribution, [o.status for o in outcomes]) + _other_jobs(facts.rank_map),
         attribution=attribution,
         findings=findings,
         not_observable=list({n.question: n for n in unseen}.values()),

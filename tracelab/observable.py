@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tracelab.results import Clock, NotObservable, RunInfo
+from tracelab.results import Clock, Input, NotObservable, RunInfo
 from tracelab.units import format_ranges
 
 if TYPE_CHECKING:
@@ -52,14 +53,25 @@ def _of_content(steps: pl.DataFrame, tables: Mapping[str, pl.LazyFrame]) -> list
     return out
 
 
-_NETWORK = NotObservable(
-    "Was the network at fault (loss, congestion, a cable)?",
-    "profiler traces hold no counters of network interfaces or switches",
-    "counters of the interfaces and switches before and after, or sampled during, the slow steps",
-)
+_UNREAD = ("SQLite", "Nsight", "NCCL", "NIC counters", "Prometheus", "InfiniBand", "switch counters", "LLDP")
 
 
-def not_observable(info: RunInfo, clocks: Sequence[Clock], steps: pl.DataFrame, tables: Mapping[str, pl.LazyFrame]) -> list[NotObservable]:
+def _of_network(info: RunInfo, inputs: Sequence[Input]) -> list[NotObservable]:
+    if len(info.ranks) < 2 and (info.world_size or 1) < 2:
+        return []
+    unread = Counter(i.note for i in inputs if i.role == "unknown" and i.note.startswith(_UNREAD))
+    reason = "profiler traces hold no counters of network interfaces or switches"
+    collect = "counters of the interfaces and switches before and after, or sampled during, the slow steps"
+    if unread:
+        found = ", ".join(f"{n} × {kind}" for kind, n in sorted(unread.items()))
+        reason += f", and this version reads no other files (found here: {found})"
+        collect = f"nothing more yet: keep those files; else {collect}"
+    return [NotObservable("Was the network at fault (loss, congestion, a cable)?", reason, collect)]
+
+
+def not_observable(
+    info: RunInfo, clocks: Sequence[Clock], steps: pl.DataFrame, tables: Mapping[str, pl.LazyFrame], inputs: Sequence[Input]
+) -> list[NotObservable]:
     """The questions that stay open for want of data, the most important first."""
-    network = [_NETWORK] if len(info.ranks) > 1 or (info.world_size or 1) > 1 else []
+    network = _of_network(info, inputs)
     return [*_of_ranks(info), *_of_clocks(info, clocks), *_of_content(steps, tables), *network]

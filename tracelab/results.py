@@ -328,6 +328,9 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     inputs: list[Input] = []
     notices: list[ResultNotice] = []
 
+    def __repr__(self) -> str:
+        return f"<tracelab.RunResult {self.run.name!r}: {self.verdict}>"
+
     def section(self, section_id: str) -> Section | None:
         """The section of that id, or None where its analysis did not apply."""
         return next((s for s in self.sections if s.id == section_id), None)
@@ -341,7 +344,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
         """The document from JSON; `UsageError` says what does not fit."""
         try:
             return msgspec.json.decode(data, type=cls)
-        except (msgspec.DecodeError, UnicodeDecodeError) as e:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
             raise UsageError(f"this is no {SCHEMA} document: {e}", hint="give the file that `tracelab analyze DIR --json FILE` wrote") from e
 
 

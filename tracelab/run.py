@@ -9,6 +9,7 @@ Nothing is computed before it is asked for, and nothing twice.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +21,7 @@ from tracelab.align import Aligned, align
 from tracelab.analyses import ANALYSES
 from tracelab.analysis import Outcome, run_analyses
 from tracelab.document import JobFacts, build_result
-from tracelab.errors import ManifestError, NoUsableInputError, UnknownNameError
+from tracelab.errors import NoUsableInputError, UnknownNameError
 from tracelab.ingest.discovery import Candidate, discover
 from tracelab.ingest.identity import FileNotice, identify
 from tracelab.ingest.manifest import FileEntry, Manifest, load_manifest
@@ -29,6 +30,7 @@ from tracelab.ingest.rankmap import Assignment, RankMap, map_ranks
 from tracelab.ingest.scan import notices_frame, scan_parsed, sources_frame
 from tracelab.ingest.store import default_store_path
 from tracelab.inspection import Inspection, inspect_job
+from tracelab.plugins import Notice
 from tracelab.results import Evidence, Price, RunResult
 from tracelab.tables import ALIGNED_TABLES, CLOCKS, PARSED_TABLES, RANKS, STEPS, TABLES
 
@@ -79,10 +81,19 @@ class Run:
         self.root, self.manifest = root, manifest
         self.candidates, self.ingested = tuple(candidates), tuple(ingested)
         processes, self._identity_notices = identify(ingested, manifest)
+        self._identity_notices += self._unused_manifest_entries()
         self.rank_map: RankMap = map_ranks(processes, manifest, job)
 
     def __repr__(self) -> str:
-        return f"<tracelab.Run {str(self.root)!r}: {len(self.rank_map.ranks)} of {self.rank_map.world_size or '?'} ranks, {len(self.candidates)} files>"
+        used = len({a.process.source for a in self.rank_map.analysed})
+        return (
+            f"<tracelab.Run {str(self.root)!r}: {len(self.rank_map.ranks)} of {self.rank_map.world_size or '?'} ranks, {used} of {len(self.candidates)} files>"
+        )
+
+    def _unused_manifest_entries(self) -> list[FileNotice]:
+        absent = sorted(set(self.manifest.files) - {c.name for c in self.candidates}) if self.root.is_dir() else []
+        hint = "paths are relative to the directory, with / between folders"
+        return [FileNotice(name, Notice("manifest-names-no-file", "warning", "the manifest names a file that is not there", hint)) for name in absent]
 
     @property
     def name(self) -> str:
@@ -203,9 +214,13 @@ class Run:
         """What lies in the directory, for when nothing of it can be analysed."""
         if not self.candidates:
             return "the directory is empty"
-        kinds = Counter(c.looks_like for c in self.candidates if c.parser is None)
+        kinds: dict[str, list[str]] = {}
+        for c in self.candidates:
+            if c.parser is None:
+                kinds.setdefault(c.looks_like, []).append(c.name)
         failed = sum(i.source is None for i in self.ingested)
-        found = [f"{count} × {kind}" for kind, count in sorted(kinds.items(), key=lambda kv: (-kv[1], kv[0]))[:8]]
+        order = sorted(kinds.items(), key=lambda kv: (-len(kv[1]), kv[0]))[:8]
+        found = [f"{len(names)} × {kind} ({names[0]}{', …' if len(names) > 1 else ''})" for kind, names in order]
         if failed:
             found.insert(0, f"{failed} recognised but unreadable")
         return "found instead: " + "; ".join(found or ["files without a single usable event"])
@@ -228,13 +243,10 @@ def open_run(
     parsers (`python_functions`). Raises `UsageError` for wrong arguments; files that cannot be read become notices.
     """
     root = Path(path)
-    settings = load_manifest(root if root.is_dir() else root.parent, Path(manifest) if manifest is not None else None)
+    folder = root if os.path.isdir(root) else root.parent  # noqa: PTH112  # unlike is_dir, never raises
+    settings = load_manifest(folder, Path(manifest) if manifest is not None else None)
     formats = {name: f.format for name, f in settings.files.items() if f.format is not None}
     candidates = discover(root, formats)
     candidates = [replace(c, parser=None, ignored=True) if settings.files.get(c.name, _KEEP).ignore else c for c in candidates]
-    unknown = sorted(set(settings.files) - {c.name for c in candidates})
-    if unknown and root.is_dir():
-        hint = "paths are relative to the directory, with / between folders"
-        raise ManifestError(f"the manifest names files that are not in {root}: {', '.join(unknown)}", hint=hint)
     store = Path(cache_dir) if cache_dir is not None else default_store_path()
     return Run(root, settings, candidates, ingest(candidates, store, options=options, jobs=jobs, on_progress=on_progress), job)

@@ -44,9 +44,30 @@ def test_gradients_summed_after_all_compute_could_have_been_hidden() -> None:
             _reduce(rows, rank, at + 70 * MS, at + 95 * MS)
             _kernel(rows, rank, at + 95 * MS, at + 100 * MS)
     (f,) = _found(rows)
-    assert (f.kind, f.severity, f.ranks, f.confidence) == ("exposed_communication", "critical", [], "possible")
-    assert f.lost_s == pytest.approx(0.125)
+    assert (f.kind, f.severity, f.ranks, f.confidence) == ("exposed_communication", "major", [], "possible")
+    # 25 ms in one operation, of which the last piece (a quarter) cannot be hidden, and the rest slows compute by a tenth.
+    assert f.lost_s == pytest.approx(5 * 0.025 * 0.75 * 0.9)
+    assert (f.lost_s_low, f.lost_s_high) == (pytest.approx(5 * 0.025 * 0.75 * 0.5), pytest.approx(0.125))
     assert "all_reduce" in f.summary
+    assert "16.9 ms per step" in f.summary
+
+
+def test_the_last_bucket_cannot_be_hidden() -> None:
+    rows = _rows()
+    for rank in range(4):
+        for n in range(5):
+            at = n * 100 * MS
+            rows["host_spans"].append(step(rank, n, at, 100 * MS))
+            _kernel(rows, rank, at + 10 * US, at + 70 * MS)
+            for k, (start, end) in enumerate(((70, 75), (75, 80), (80, 85), (85, 95))):
+                _reduce(rows, rank, at + start * MS, at + end * MS, "allreduce" if k else "reduce_scatter")
+            _reduce(rows, rank, at + 95 * MS, at + 95 * MS + 20 * US)  # a norm: nobody would call it the last bucket
+            _kernel(rows, rank, at + 96 * MS, at + 100 * MS)
+    (f,) = _found(rows)
+    assert f.kind == "exposed_communication"
+    # 25 ms stand in the open; the last of the large ones has 10, the norm 0.02.
+    assert f.lost_s == pytest.approx(5 * 0.01502 * 0.9)
+    assert (f.lost_s_low, f.lost_s_high) == (pytest.approx(5 * 0.01502 * 0.5), pytest.approx(5 * 0.02502))
 
 
 def test_results_that_are_needed_at_once_cannot_be_hidden() -> None:
@@ -106,3 +127,84 @@ def test_a_loader_that_is_too_slow_everywhere() -> None:
 def test_one_slow_loader_is_not_everybodys() -> None:
     job = Job(loader=lambda rank, step: 15 * MS if rank == 2 else 500 * US)
     assert [(f.kind, f.ranks) for f in findings(outcomes(job.build(), job.hosts()))] == [("input_stall", [2])]
+
+
+def test_the_steps_of_a_loss_are_those_that_hold_it() -> None:
+    job = Job(loader=lambda rank, step: 50 * MS if step in (3, 6) else 500 * US)
+    (f,) = findings(outcomes(job.build(), job.hosts()))
+    assert (f.kind, f.ranks, f.steps) == ("input_stall", list(range(8)), [4, 7])
+    assert f.lost_s == pytest.approx(0.1, rel=0.02)
+    assert "in each of 2 steps: 100 ms lost" in f.summary
+
+
+def _paced(rows: dict[str, list[Row]], rank: int, start: int, count: int) -> int:
+    """Kernels of 15 µs, each launched 5 µs before it starts, one every 20 µs; returns the end of the last one."""
+    for k in range(count):
+        _kernel(rows, rank, start + k * 20 * US, start + k * 20 * US + 15 * US)
+    return start + count * 20 * US - 5 * US
+
+
+def test_a_host_that_launches_nothing_is_no_slow_launcher() -> None:
+    rows = _rows()
+    for rank in range(4):
+        for n in range(5):
+            at = n * 10 * MS
+            rows["host_spans"].append(step(rank, n, at, 10 * MS))
+            _kernel(rows, rank, at + 10 * US, at + 4 * MS)
+            _kernel(rows, rank, at + 4 * MS, at + 5 * MS, launch=at + 20 * US)
+            _paced(rows, rank, at + 9 * MS, 49)
+    found = _found(rows)
+    assert [(f.kind, f.ranks, f.steps) for f in found] == [("host_stall", [0, 1, 2, 3], [0, 1, 2, 3, 4])]
+    # From 5 ms, when the GPU has done all, to 9 ms nothing is launched.
+    assert found[0].lost_s == pytest.approx(5 * 4e-3, rel=0.02)
+    assert "launch nothing" in found[0].summary
+
+
+def test_launches_that_are_too_slow_are_no_pause() -> None:
+    rows = _rows()
+    for rank in range(4):
+        for n in range(5):
+            rows["host_spans"].append(step(rank, n, n * 10 * MS, 10 * MS))
+            _paced(rows, rank, n * 10 * MS + 5 * US, 499)
+    (f,) = _found(rows)
+    assert f.kind == "launch_bound"
+    assert f.lost_s == pytest.approx(5 * 498 * 5e-6, rel=0.02)
+
+
+def test_a_waiting_collective_hides_no_starvation() -> None:
+    rows = _rows()
+    for rank in range(4):
+        for n in range(4):
+            at = n * 10 * MS
+            rows["host_spans"].append(step(rank, n, at, 10 * MS))
+            for k in range(9):
+                start = at + k * MS + 500 * US
+                _kernel(rows, rank, start, start + 500 * US)
+            # Three ranks are in the collective from the start and wait for the last one; then it moves data for 0.5 ms.
+            _reduce(rows, rank, at + (9 * MS + 200 * US if rank == n % 4 else 10 * US), at + 9 * MS + 700 * US)
+    (f,) = [f for f in _found(rows) if f.kind == "launch_bound"]
+    # Eight gaps of 0.5 ms within each step; the one between steps holds 0.5 ms of transfer, which is no starvation.
+    assert f.lost_s == pytest.approx(4 * 8 * 0.5e-3, rel=0.2)
+
+
+def test_slow_copies_on_all_ranks() -> None:
+    job = Job(copy=lambda rank, step: 12 * MS)
+    (f,) = findings(outcomes(job.build(), job.hosts()))
+    assert (f.kind, f.ranks, f.confidence) == ("memory_copy", list(range(8)), "likely")
+    assert f.lost_s == pytest.approx(0.12)
+    assert "Memcpy HtoD" in f.evidence[0].text
+
+
+@pytest.mark.parametrize(("size", "lost_ms"), [(24_000_000, 8.0), (120_000_000, None)])
+def test_a_copy_at_the_speed_of_its_link_is_no_loss(size: int, lost_ms: float | None) -> None:
+    rows = _rows()
+    for rank in range(4):
+        for n in range(4):
+            at = n * 100 * MS
+            rows["host_spans"].append(step(rank, n, at, 100 * MS))
+            _kernel(rows, rank, at + 20 * US, at + 10 * MS + 20 * US, "Memcpy HtoD (Pageable -> Device)", kind="memcpy", bytes=size)
+            _kernel(rows, rank, at + 10 * MS + 20 * US, at + 100 * MS, launch=at + 30 * US)
+    found = _found(rows)
+    assert [f.kind for f in found] == ([] if lost_ms is None else ["memory_copy"])
+    if lost_ms is not None:  # 24 MB at 12 GB/s need 2 of 10 ms
+        assert found[0].lost_s == pytest.approx(4 * lost_ms * 1e-3)

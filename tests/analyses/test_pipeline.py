@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.builders.frames import parsed
 from tests.builders.pipeline import Pipeline
 from tests.builders.run import AlignedTables, findings, outcomes
 from tracelab.analyses.excess import pipeline_positions
@@ -37,7 +38,47 @@ def test_a_stage_with_more_work(stage: int, factor: float) -> None:
     (f,) = _found(job)
     assert (f.kind, f.ranks) == ("pipeline_imbalance", [4 * stage, 4 * stage + 1, 4 * stage + 2, 4 * stage + 3])
     assert f.lost_s == pytest.approx(_lost(job, Pipeline()), rel=0.35)
-    assert f.confidence == "likely"
+    # The stage is a host of its own and runs the same kernels: its GPUs may as well be slower.
+    assert f.confidence == "possible"
+    assert "slower GPUs" in f.summary
+    assert "clocks" in f.next_step
+    assert "move layers" in f.next_step
+
+
+def test_more_kernels_are_more_work() -> None:
+    job = Pipeline(slow=lambda r, k: 1.3 if r // 4 == 1 else 1.0)
+    job.build()
+    for row in [r for r in job.rows["gpu_spans"] if r["rank"] // 4 == 1 and r["name"].startswith("gemm")]:
+        layer = int(row["dur_ns"] * 0.3 / 1.3)
+        row["dur_ns"] -= layer
+        job.rows["gpu_spans"].append({**row, "ts_ns": row["ts_ns"] + row["dur_ns"], "source_ts_ns": row["ts_ns"] + row["dur_ns"], "dur_ns": layer})
+    (f,) = findings(outcomes(parsed(**job.rows), job.hosts(), job.world))
+    assert (f.kind, f.ranks, f.confidence) == ("pipeline_imbalance", [4, 5, 6, 7], "likely")
+
+
+def test_one_slow_gpu_of_two_is_no_slow_stage() -> None:
+    job = Pipeline(replicas=2, slow=lambda r, k: 1.3 if r == 5 else 1.0)
+    (f,) = _found(job)
+    assert (f.kind, f.ranks) == ("compute_straggler", [5])
+    assert f.lost_s == pytest.approx(_lost(job, Pipeline(replicas=2)), rel=0.15)
+
+
+def test_a_slow_gpu_before_a_slow_stage_saves_only_what_it_is_slower() -> None:
+    def slow(rank: int, factor: float) -> float:
+        return 1.2 if rank // 4 == 2 else factor if rank == 1 else 1.0
+
+    job = Pipeline(slow=lambda r, k: slow(r, 1.5))
+    f = next(f for f in _found(job) if f.kind == "compute_straggler")
+    assert f.ranks == [1]
+    assert f.lost_s == pytest.approx(_lost(job, Pipeline(slow=lambda r, k: slow(r, 1.0))), rel=0.2)
+
+
+@pytest.mark.parametrize("since", [3, 5])
+def test_work_does_not_begin_in_the_middle_of_a_run(since: int) -> None:
+    job = Pipeline(replicas=1, steps=8, slow=lambda r, k: 1.3 if r == 2 and k >= since else 1.0)
+    (f,) = findings(outcomes(job.build(), dict.fromkeys(range(4), "node0"), job.world))
+    assert (f.kind, f.ranks, f.steps) == ("compute_straggler", [2], list(range(since + 1, 9)))
+    assert f.lost_s == pytest.approx(_lost(job, Pipeline(replicas=1, steps=8)), rel=0.15)
 
 
 def test_a_stage_that_slows_down_is_its_host() -> None:

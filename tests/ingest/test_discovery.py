@@ -109,6 +109,20 @@ def test_the_head_of_a_gzip_bomb_is_bounded(tmp_path: Path) -> None:
     assert len(read_head(tmp_path / "bomb.json.gz").data) == HEAD_BYTES
 
 
+def test_what_came_before_the_damage_of_a_gzip_still_tells_what_it_is(tmp_path: Path) -> None:
+    text = EVENTS + b" " * 10 + bytes(range(256)) * 400
+    whole = gzip.compress(text)
+    damaged = bytearray(whole)
+    damaged[-8] ^= 0xFF  # the checksum
+    (tmp_path / "crc.json.gz").write_bytes(damaged)
+    small = bytearray(gzip.compress(EVENTS))
+    small[-8] ^= 0xFF
+    (tmp_path / "small.json.gz").write_bytes(small)
+    (tmp_path / "members.json.gz").write_bytes(gzip.compress(b"") + gzip.compress(EVENTS[:30]) + gzip.compress(EVENTS[30:]))
+    assert {n: p for n, (p, _) in found(tmp_path).items()} == dict.fromkeys(("crc.json.gz", "members.json.gz", "small.json.gz"), "torch-profiler")
+    assert read_head(tmp_path / "members.json.gz").data == EVENTS
+
+
 def test_a_single_file_is_a_directory_of_one(tmp_path: Path) -> None:
     (tmp_path / "rank0.json").write_bytes(EVENTS)
     (tmp_path / "rank1.json").write_bytes(EVENTS)

@@ -37,6 +37,7 @@ class Files:
         host: str | None = None,
         content: str = "",
         events: int = 100,
+        damaged: bool = False,
         origin: str = "content",
     ) -> None:
         source = next(self._number)
@@ -44,7 +45,7 @@ class Files:
         part = Part(rank=rank, world_size=world, pid=pid, device=device, start_ns=t, end_ns=t + round(length * S))
         rank_origin, host_origin = origin if rank is not None else "unknown", "content" if host else "unknown"
         content = content or f"content-{source}"
-        self.all.append(Process(source, name, content, part, events, name_hints(name), rank, rank_origin, host, host_origin))
+        self.all.append(Process(source, name, content, part, events, damaged, name_hints(name), rank, rank_origin, host, host_origin))
 
     def map(self, job: int = 0) -> RankMap:
         return map_ranks(self.all, Manifest(), job)
@@ -196,6 +197,14 @@ def test_two_files_that_claim_one_rank_are_never_merged() -> None:
     assert roles(ranks) == {"a.json": "duplicate", "b.json": "analysed", "c.json": "analysed"}
     assert ("a.json", "duplicate-rank") in codes(ranks)
     assert [n.notice.severity for n in ranks.notices if n.notice.code == "duplicate-rank"] == ["error"]
+
+
+def test_a_whole_file_wins_over_a_larger_damaged_one() -> None:
+    files = Files()
+    files.add("interleaved.json", 1, world=2, events=1074, damaged=True)
+    files.add("rank0.json", 0, world=2, events=562)
+    files.add("rank1.json", 1, world=2, events=562)
+    assert roles(files.map()) == {"interleaved.json": "duplicate", "rank0.json": "analysed", "rank1.json": "analysed"}
 
 
 def test_a_copy_is_read_once() -> None:

@@ -51,6 +51,7 @@ class Culprit:
     `rows` of the excess (not rank numbers), disturbed `steps` (mask), saving per step (ns); `hosts` where all ranks of a
     host are it; `much` is the size of the effect as text; `excess_ns` the excess that the saving is a part of; `either`
     is another reason that explains the same times as well, as text. `late`: the work took no longer, it came later.
+    `behind`: rows that will be waited for once these are mended.
     """
 
     kind: FindingKind
@@ -63,3 +64,4 @@ class Culprit:
     much: str
     either: str = ""
     late: bool = False
+    behind: Rows | None = None

@@ -171,7 +171,21 @@ def _visible(x: Excess, cause: str, found: list[Culprit], disturbed: Mask, param
                 best, gain, members = joint, more, level[:n]
         out.append(best)
         left = [c for c in left if not any(c is m for m in members)]
-    return out
+    return _with_hidden(x, cause, out, disturbed, params)
+
+
+def _with_hidden(x: Excess, cause: str, found: list[Culprit], disturbed: Mask, params: Params) -> list[Culprit]:
+    """The one that saves most says which others will be waited for once it is mended: alone they save nothing yet."""
+    least = params.least_share * x.run_ns
+    if len(found) < 2:
+        return found
+    first = max(found, key=lambda c: float(c.saving.sum()))
+    hidden = [c for c in found if c is not first and c.saving.sum() < least]
+    behind = [c for c in hidden if _joined(x, cause, [first, c], disturbed, params).saving.sum() - first.saving.sum() - c.saving.sum() >= least]
+    if not behind:
+        return found
+    rows = np.unique(np.concatenate([c.rows for c in behind]))
+    return [replace(c, behind=rows) if c is first else c for c in found]
 
 
 def _joined(x: Excess, cause: str, members: list[Culprit], disturbed: Mask, params: Params) -> Culprit:

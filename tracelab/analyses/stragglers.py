@@ -88,6 +88,8 @@ def _finding(tables: Tables, x: Excess, c: Culprit, hosts: dict[int, str], param
     if c.kind == "host_stall" and (x.on_host or c.cause == "compute"):
         says = _ON_HOST if x.on_host else _LATE if c.late else _INTERRUPTED
     text = says.format(where=where, much=c.much) + (f" ({c.either})" if c.either else "")
+    if c.behind is not None:
+        text += f" (once that is mended they will wait for {named([int(x.ranks[r]) for r in c.behind])})"
     agree = lost >= 0.5 * c.excess_ns and len(steps) >= FEW_STEPS and not c.either
     first, last = (x.part.bounds(ranks[0], int(x.steps[int(touched[n])])) for n in (0, -1))
     return Finding(
@@ -130,7 +132,7 @@ _SAYS = {
 }
 _ON_HOST = "{where}: its host is outside communication {much} per step longer than the peers', which wait for it"
 _INTERRUPTED = "{where}: single kernels take {much} longer than on the peers, now and then, and all ranks wait"
-_LATE = "{where}: the same kernels as on the peers, no longer than there, run {much} later in the step, and all ranks wait"
+_LATE = "{where}: the GPU is busy {much} per step longer than the peers' though no kernel is slower (work came late, or only it has it), and all wait"
 _CLOCKS_FIRST = "compare clocks, temperature and power of these GPUs with the others' (nvidia-smi -q -d CLOCK,PERFORMANCE): if they are slower, it is the GPUs"
 _NEXT = {
     "compute_straggler": "check clocks, temperature, power cap and throttle reasons of these GPUs (nvidia-smi -q -d CLOCK,PERFORMANCE); drain and test them",

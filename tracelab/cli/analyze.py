@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tracelab.cli.console import check_target, say, tell_notices, write_text
+from tracelab.cli.console import check_target, file_faults, say, tell_notices, write_text
 from tracelab.cli.options import CacheDir, Directory, Force, Job, Jobs, ManifestFile, PythonFunctions, Quiet, open_directory
 from tracelab.errors import EXIT_FINDINGS, IncompleteInputError, PluginError, UsageError
 
@@ -59,8 +59,11 @@ def analyze(
 
 def default_report(directory: Path) -> Path:
     """`DIR.tracelab.html`, beside the directory."""
-    full = Path(os.path.abspath(directory))  # noqa: PTH100  # a link keeps the name that the user gave
-    return full.with_name(f"{full.name or 'root'}.tracelab.html")
+    with file_faults(directory):
+        full = Path(os.path.abspath(directory))  # noqa: PTH100  # a link keeps the name that the user gave
+    if not full.name:
+        raise UsageError(f"{full} has no name to call the report by", hint="give one with -o")
+    return full.with_name(f"{full.name}.tracelab.html")
 
 
 def reporter_for(target: Path) -> Reporter:

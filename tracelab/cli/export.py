@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracelab.cli.console import check_target, say, tell_notices
+from tracelab.cli.console import check_target, say, tell_notices, writing
 from tracelab.cli.options import CacheDir, Directory, Force, Job, Jobs, ManifestFile, PythonFunctions, Quiet, open_directory
 from tracelab.errors import UsageError
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["export"]
 
+_CONTROLS = {chr(n): f"\\x{n:02x}" for n in (*range(9), *range(11, 32), 127, *range(128, 160))}
+"""Characters that could move a terminal's cursor; tab and line break are quoted as CSV has it."""
 _SUFFIXES = (".parquet", ".arrow", ".feather", ".csv", ".ndjson", ".jsonl")
 
 
@@ -48,27 +50,28 @@ def export(
 
 def _sink(frame: pl.LazyFrame, output: Path) -> None:
     """Streams the table into a part file beside the target, then moves it into place."""
-    part = output.with_name(f".{output.name}.part")
+    import polars as pl
+
     try:
-        match output.suffix.lower():
-            case ".parquet":
-                frame.sink_parquet(part)
-            case ".arrow" | ".feather":
-                frame.sink_ipc(part)
-            case ".csv":
-                _flat(frame).sink_csv(part)
-            case _:
-                frame.sink_ndjson(part)
-        part.replace(output)
-    except OSError as e:
-        raise UsageError(f"{output} cannot be written: {e.strerror or e}", hint="give another place with -o") from e
-    finally:
-        part.unlink(missing_ok=True)
+        with writing(output) as part:
+            match output.suffix.lower():
+                case ".parquet":
+                    frame.sink_parquet(part)
+                case ".arrow" | ".feather":
+                    frame.sink_ipc(part)
+                case ".csv":
+                    _flat(frame).sink_csv(part)
+                case _:
+                    frame.sink_ndjson(part)
+    except pl.exceptions.ComputeError as e:  # how Polars reports a full disk
+        raise UsageError(f"{output} cannot be written: {e}", hint="give another place with -o") from e
 
 
 def _flat(frame: pl.LazyFrame) -> pl.LazyFrame:
-    """Lists as text, numbers separated by a space: CSV knows no lists."""
+    """Lists as text, numbers separated by a space, since CSV knows no lists; control characters in names spelled out."""
     import polars as pl
 
-    lists = [n for n, t in frame.collect_schema().items() if isinstance(t, pl.List)]
-    return frame.with_columns(pl.col(n).cast(pl.List(pl.String)).list.join(" ") for n in lists)
+    types = frame.collect_schema()
+    lists = [pl.col(n).cast(pl.List(pl.String)).list.join(" ") for n, t in types.items() if isinstance(t, pl.List)]
+    texts = [pl.col(n).cast(pl.String) for n, t in types.items() if t in (pl.String, pl.Categorical)]
+    return frame.with_columns(*lists, *(t.str.replace_many(_CONTROLS) for t in texts))

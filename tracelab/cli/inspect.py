@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracelab.cli.console import printable, say, stdout
+from tracelab.cli.console import printable, say, show
 from tracelab.cli.options import CacheDir, Directory, Job, Jobs, ManifestFile, Quiet, open_directory
 from tracelab.errors import NoUsableInputError
 from tracelab.units import format_bytes, format_duration, format_ranges, format_time
@@ -54,7 +54,7 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         table.add_column(c, overflow="fold")
     for row in listed[:_ROWS]:
         table.add_row(*(Text(printable("–" if v is None else str(v))) for v in row))
-    stdout().print(table)
+    show(table)
     if len(listed) > _ROWS:
         say(f"… and {len(listed) - _ROWS} more; --json lists all")
 
@@ -122,7 +122,7 @@ def _print(found: Inspection) -> None:
         _clocks(found)
     if found.not_observable:
         say("\nwhat these files cannot tell")
-        _table(("question", "why", "what would"), ((n.question, n.reason, n.collect) for n in found.not_observable))
+        _table(("question", "why", "what to collect"), ((n.question, n.reason, n.collect) for n in found.not_observable))
     _notices(found)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tracelab.cli.console import say, stdout
+from tracelab.cli.console import say, show
 
 __all__ = ["schema"]
 
@@ -42,6 +42,6 @@ def schema(
             out.add_column(name, no_wrap=name != "meaning")
         for c in spec.columns:
             out.add_row(f"{c.name}{' *' if c.key else ''}", c.dtype, c.unit, "yes" if c.nullable else "no", c.doc)
-    stdout().print(out)
+    show(out)
     if table is not None:
         say("* identifies a row")

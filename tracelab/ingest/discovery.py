@@ -129,7 +129,11 @@ def discover(root: Path, formats: Mapping[str, str] | None = None) -> list[Candi
     for forced in (formats or {}).values():
         if forced not in known:
             raise UnknownNameError("format", forced, known)
-    if not root.exists():
+    try:
+        exists = root.exists()
+    except OSError as e:
+        raise UsageError(f"{root}: {e.strerror or e}", hint="give the directory that holds the traces") from e
+    if not exists:
         raise UsageError(f"{root} does not exist", hint="give the directory that holds the traces")
     if not root.is_dir():
         return [_candidate(root, root.parent, formats or {})]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import stat
 import zlib
 from dataclasses import dataclass
@@ -41,9 +42,30 @@ def read_head(path: Path) -> Head:
         return Head(0, problem=e.strerror or type(e).__name__)
     if raw[:2] != b"\x1f\x8b":
         return Head(info.st_size, raw, raw)
-    try:
-        # max_length bounds the output however well the input compresses
-        data = zlib.decompressobj(wbits=31).decompress(raw, HEAD_BYTES)
-    except zlib.error as e:
-        return Head(info.st_size, b"", raw, problem=f"damaged gzip: {e}")
-    return Head(info.st_size, data, raw)
+    data, problem = _inflate(raw)
+    return Head(info.st_size, data, raw, problem)
+
+
+def _inflate(raw: bytes) -> tuple[bytes, str]:
+    """The first `HEAD_BYTES` of all members, up to a tear or damage; and what the damage is."""
+    out, rest = b"", raw
+    while rest[:2] == b"\x1f\x8b" and len(out) < HEAD_BYTES:
+        member = zlib.decompressobj(wbits=31)
+        try:
+            # max_length bounds the output however well the input compresses
+            out += member.decompress(rest, HEAD_BYTES - len(out))
+        except zlib.error as e:
+            return out + _before_damage(rest, HEAD_BYTES - len(out)), f"damaged gzip: {e}"
+        rest = member.unused_data if member.eof else b""
+    return out, ""
+
+
+def _before_damage(member: bytes, most: int) -> bytes:
+    """What a damaged member gives before its damage, byte by byte: a call that fails gives nothing."""
+    out, inflate = b"", zlib.decompressobj(wbits=31)
+    with contextlib.suppress(zlib.error):
+        for at in range(len(member)):
+            out += inflate.decompress(member[at : at + 1], max(1, most - len(out)))
+            if len(out) >= most:
+                break
+    return out[:most]

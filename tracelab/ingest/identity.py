@@ -29,7 +29,7 @@ class FileNotice:
 class Process:
     """One process that a file speaks for, with where its rank and host were taken from (`unknown` where from nowhere).
 
-    `source` numbers the files in the order of their paths. Times are in the file's own clock.
+    `source` numbers the files in the order of their paths; `damaged`: its file is cut short or cannot be trusted. Times are in the file's own clock.
     """
 
     source: int
@@ -37,6 +37,7 @@ class Process:
     content: str
     part: Part
     events: int
+    damaged: bool
     hints: NameHints
     rank: int | None
     rank_origin: str
@@ -108,12 +109,13 @@ def identify(ingested: Sequence[Ingested], manifest: Manifest) -> tuple[list[Pro
             continue
         entry = manifest.files.get(item.candidate.name, FileEntry())
         hints = name_hints(item.candidate.name)
+        damaged = item.source.info.truncated or any(n.severity == "error" for n in item.source.notices)
         for part in item.source.info.parts:
             rank, rank_origin = _rank(part, hints, entry)
             host, host_origin = _host(part, hints, entry, manifest)
             if rank is not None and rank in manifest.ranks and manifest.ranks[rank].host:
                 host, host_origin = manifest.host(manifest.ranks[rank].host), "manifest"
-            process = Process(source, item.candidate.name, item.content, part, item.source.info.events, hints, rank, rank_origin, host, host_origin)
+            process = Process(source, item.candidate.name, item.content, part, item.source.info.events, damaged, hints, rank, rank_origin, host, host_origin)
             notices += [FileNotice(process.name, n) for n in _contradictions(process)]
             processes.append(process)
     hosts = {p.host for p in processes if p.host}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -62,18 +63,28 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return None if name is None else self.hosts.get(name, name)
 
 
+_KEYS = {
+    "job": ("name", "world_size"),
+    'files."PATH"': ("rank", "host", "format", "ignore"),
+    "ranks.N": ("host", "device"),
+    "hosts": ("ALIAS",),
+    "steps": ("skip",),
+    "cost": ("per_gpu_hour", "currency"),
+}
+
+
 def load_manifest(root: Path, given: Path | None = None) -> Manifest:
     """The manifest that was `given`, else the one in `root`, else an empty one. `ManifestError` says what is wrong."""
     path = given or root / MANIFEST_NAME
-    if given is None and not path.is_file():
+    if given is None and not os.path.isfile(path):  # noqa: PTH113  # unlike is_file, never raises
         return Manifest()
     try:
         manifest = msgspec.toml.decode(path.read_bytes(), type=Manifest, strict=False)
     except OSError as e:
         raise ManifestError(f"{path} cannot be read: {e.strerror}", hint="give a manifest that exists with --manifest FILE") from e
     except (msgspec.DecodeError, UnicodeDecodeError) as e:
-        known = "known tables: job, files, ranks, hosts, steps, cost"
-        raise ManifestError(f"{path}: {e}", hint=f"{known}; see docs/how_it_works.md") from e
+        known = "; ".join(f"[{table}] {', '.join(keys)}" for table, keys in _KEYS.items())
+        raise ManifestError(f"{path}: {e}", hint=f"known: {known}") from e
     if manifest.cost.per_gpu_hour is not None and not math.isfinite(manifest.cost.per_gpu_hour):
         raise ManifestError(f"{path}: per_gpu_hour is no number", hint="give the price of one GPU-hour, such as 2.5")
     return manifest

@@ -96,17 +96,18 @@ def _drop_copies(job: list[Process]) -> tuple[list[Process], list[Process], list
 
 
 def _drop_rivals(job: list[Process]) -> tuple[list[Process], list[Process], list[FileNotice]]:
-    """Of captures that claim one rank at one time, keeps the one with the most events."""
+    """Of captures that claim one rank at one time, keeps a whole one before a damaged one, then the one with the most events."""
     kept: dict[int | None, list[Process]] = defaultdict(list)
     rivals: list[Process] = []
     notices: list[FileNotice] = []
-    for p in sorted(job, key=lambda p: (-p.events, p.source, p.part.part)):
+    for p in sorted(job, key=lambda p: (p.damaged, -p.events, p.source, p.part.part)):
         winner = next((k for k in kept[p.rank] if overlap(k, p)), None)
         if winner is None:
             kept[p.rank].append(p)
             continue
         rivals.append(p)
-        text = f"claims rank {p.rank} at the same time as {winner.name}, which holds more events; left out"
+        why = "is whole" if p.damaged and not winner.damaged else "holds more events"
+        text = f"claims rank {p.rank} at the same time as {winner.name}, which {why}; left out"
         hint = 'one of the two is another rank or another job: set [files."…"] rank = … (or ignore = true) in tracelab.toml'
         notices.append(FileNotice(p.name, Notice("duplicate-rank", "error", text, hint)))
     return [p for same in kept.values() for p in same], rivals, notices
@@ -159,10 +160,10 @@ def _others(jobs: list[list[Process]]) -> list[FileNotice]:
     for number, job in enumerate(jobs[1:], 1):
         names = sorted({p.name for p in job})
         ranks = len({p.rank for p in job if p.rank is not None})
-        what = f"{ranks} rank(s) of a world of {job[0].world_size}" if job[0].world_size else f"{len(names)} capture(s)"
-        text = f"{_listed(names)} belong{'s' if len(names) == 1 else ''} to another job (number {number}: {what})"
-        hint = "analyse it on its own: give its file or folder, or --job " + str(number)
-        notices.append(FileNotice(names[0], Notice("other-job", "warning", text, hint, count=len(names))))
+        what = f"{ranks} ranks of a world of {job[0].world_size}" if job[0].world_size else "captures that state no world"
+        text = f"belongs to job {number} ({what}, {len(names)} files), which is not analysed here"
+        hint = f"--job {number} analyses it, or give its file or folder"
+        notices.append(FileNotice(names[0], Notice("other-job", "info", text, hint)))
     return notices
 
 
@@ -196,7 +197,7 @@ def map_ranks(processes: Sequence[Process], manifest: Manifest, chosen: int = 0)
     if missing:
         text = f"{len(missing)} of {world or max(missing) + 1} ranks left no file: {format_ranges(missing)}"
         hint = "collect their traces: a rank that is not seen can be neither blamed nor cleared"
-        notices.append(FileNotice("", Notice("missing-ranks", "warning", text, hint, count=len(missing))))
+        notices.append(FileNotice("", Notice("missing-ranks", "warning", text, hint)))
     placed.sort(key=lambda a: (a.process.source, a.process.part.part))
     return RankMap(tuple(placed), world, missing, tuple(notices))
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from tracelab.errors import SchemaError, TracelabError
+from tracelab.errors import SchemaError, UsageError
 from tracelab.plugins import Notice, Parser, SourceInfo
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _ABANDONED_S = 86_400
 """No file takes a day to parse: an unfinished entry of that age belongs to a run that was killed."""
 
 
-class StoreError(TracelabError):
+class StoreError(UsageError):
     """The cache cannot be written: no fault of the file that was being read."""
 
 
@@ -131,7 +131,7 @@ class Store:
             whole = all(content_key(folder / f"{name}.parquet") == t.digest for name, t in found.tables.items())
         except (OSError, msgspec.DecodeError):
             return None
-        return msgspec.structs.replace(found, folder=str(folder)) if whole else None
+        return msgspec.structs.replace(found, folder=str(folder)) if whole and found.info.parts else None
 
     def writer(self, entry: str, on_progress: Callable[[int], None] | None = None) -> EntryWriter:
         """A context in which a parser fills the entry; see `EntryWriter`."""
