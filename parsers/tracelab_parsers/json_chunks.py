@@ -84,7 +84,8 @@ class ElementReader(Generic[T]):
 
     `decoder` decodes a JSON array of elements and may be exchanged between two chunks. Where it refuses a chunk,
     `single` decodes the elements one by one, and `convert` makes an element from a plain Python value where `single`
-    refuses too.
+    refuses too. Where text that had to be dropped matches `foreign`, another document was written into this one: reading
+    stops there, for what follows is a mixture.
     """
 
     window: Window
@@ -93,6 +94,7 @@ class ElementReader(Generic[T]):
     convert: Callable[[object], T]
     report: Report
     limits: Limits = field(default_factory=Limits)
+    foreign: re.Pattern[bytes] | None = None
     closed: bool = False
     torn: bool = False
     _size: int = 0
@@ -183,7 +185,7 @@ class ElementReader(Generic[T]):
         singles: list[tuple[T, bytes]] = []
         start = self.window.offset
         begin = 0
-        for end in (*_commas(body), len(body)):
+        for end in (*_commas(body).tolist(), len(body)):
             if body[begin:end].strip(_SPACE):
                 singles.extend(self._single(body[begin:end], start + begin))
             begin = end + 1
@@ -208,7 +210,8 @@ class ElementReader(Generic[T]):
         if len(commas):
             end = int(commas[-1])
             yield from self._emit(piece[:end])
-            self.window.advance(end + 1)
+            self.window.advance(end)
+            self._past_comma()
         elif last:
             end = balanced_end(piece, 0, len(piece))
             if end < 0:
@@ -231,14 +234,16 @@ class ElementReader(Generic[T]):
         if len(commas):
             end = int(commas[-1])
             yield from self._emit(prefix[:end])
-            self.window.advance(end + 1)
+            self.window.advance(end)
+            self._past_comma()
             return
         offset = self.window.offset
         data, last = self.window.piece(_REPAIR_BYTES)
         start = len(data) - len(data.lstrip(_SPACE))
-        if data[start : start + 1] in (b",", b"]"):
-            self.report("bad-event", offset)
-            self.window.advance(start + 1)
+        if data[start : start + 1] == b",":
+            self.report("bad-comma", offset + start)
+            self.window.advance(start)
+            self._past_comma()
             return
         for end, reading in _readings(data, start):
             for code in reading.codes:
@@ -257,7 +262,12 @@ class ElementReader(Generic[T]):
         for (_, after), bound in zip(starts, bounds, strict=False):
             # What has no phase is no event but a piece of the broken one.
             if data[after : after + 1] == b"]" or b'"ph"' in data[after:bound]:
-                self.window.advance(after)
+                mark = self.foreign.search(data, start, after) if self.foreign is not None else None
+                if mark is not None:
+                    self.torn = True
+                    self.report("interleaved-writers", self.window.offset + mark.start())
+                else:
+                    self.window.advance(after)
                 return
         if last:
             self.torn = True
@@ -266,8 +276,14 @@ class ElementReader(Generic[T]):
             self.window.advance(len(data) - _OVERLAP)
 
     def _past_comma(self) -> None:
-        if self.window.peek() == b",":
+        """Goes to the next element, or to the end of the array, and tells of a comma that is missing before it or too much."""
+        mark, offset = self.window.peek(), self.window.offset
+        if mark == b",":
             self.window.advance(1)
+            if self.window.peek() == b"]":
+                self.report("bad-comma", offset)
+        elif mark not in (b"]", b""):
+            self.report("bad-comma", offset)
 
 
 def _together(singles: list[tuple[T, bytes]], offset: int) -> Chunk[T]:

@@ -18,7 +18,7 @@ from tracelab_parsers.json_window import Readable, Window
 __all__ = ["JsonDocument"]
 
 T = TypeVar("T")
-_KEY = re.compile(rb'"([^"\\\n]*+(?:\\.[^"\\\n]*+)*+)"\s*:')
+_KEY = re.compile(rb'"([^"\\\n]*+(?:\\.[^"\\\n]*+)*+)"')
 _KEY_BYTES = 64 << 10
 _BOM = b"\xef\xbb\xbf"
 
@@ -26,8 +26,9 @@ _BOM = b"\xef\xbb\xbf"
 class JsonDocument(Generic[T]):
     """Iterate over it for the chunks of the array under `key`; `values` fills on the way with the raw text of `keep`.
 
-    `report` gets a code and an offset for: truncated, broken-metadata, bad-event, oversized-event, duplicate-key,
-    trailing-data, no-json and the repairs of `json_repair`. `finished` tells whether the document was closed.
+    `report` gets a code and an offset for: truncated, broken-metadata, bad-event, bad-comma, oversized-event,
+    duplicate-key, interleaved-writers, trailing-data, no-json and the repairs of `json_repair`. `finished` tells whether
+    the document was closed. `heads` are top-level keys that, found in damaged text inside the array, prove a second document.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class JsonDocument(Generic[T]):
         *,
         single: Decoder[T] | None = None,
         keep: frozenset[str] = frozenset(),
+        heads: frozenset[str] = frozenset(),
         limits: Limits | None = None,
     ) -> None:
         self._limits = limits or Limits()
@@ -48,7 +50,8 @@ class JsonDocument(Generic[T]):
         self._keep = keep
         self._report = report
         self._resync = _known_keys(keep | {key})
-        self._reader = ElementReader(self._window, decoder, single or decoder, convert, report, self._limits)
+        foreign = _known_keys(heads) if heads else None
+        self._reader = ElementReader(self._window, decoder, single or decoder, convert, report, self._limits, foreign)
         self._arrays = 0
         self.values: dict[str, bytes] = {}
         self.finished = False
@@ -62,6 +65,11 @@ class JsonDocument(Generic[T]):
     @decoder.setter
     def decoder(self, decoder: Decoder[T]) -> None:
         self._reader.decoder = decoder
+
+    @property
+    def torn(self) -> bool:
+        """Whether the array was left before its end."""
+        return self._reader.torn
 
     def __iter__(self) -> Iterator[Chunk[T]]:
         if self._window.piece(len(_BOM))[0] == _BOM:
@@ -108,20 +116,30 @@ class JsonDocument(Generic[T]):
             if not mark:
                 self._truncated()
                 return
-            m = self._window.match(_KEY, _KEY_BYTES)
-            if m is None:
+            key = self._take_key()
+            if key is None:
                 if not self._recover():
                     return
                 continue
-            self._window.advance(m.end())
-            if _text(m.group(1)) == self._key and self._window.peek() == b"[":
+            if key == self._key and self._window.peek() == b"[":
                 yield from self._elements()
                 if self._reader.torn:
                     return
-            elif not self._value(_text(m.group(1))):
+            elif not self._value(key):
                 return
             if self._window.peek() == b",":
                 self._window.advance(1)
+
+    def _take_key(self) -> str | None:
+        """Consumes a key and its colon; None where there is no such thing."""
+        m = self._window.match(_KEY, _KEY_BYTES)
+        if m is None:
+            return None
+        self._window.advance(m.end())
+        if self._window.peek() != b":":
+            return None
+        self._window.advance(1)
+        return _text(m.group(1))
 
     def _truncated(self) -> None:
         self._report("truncated", self._window.offset)
@@ -146,7 +164,7 @@ class JsonDocument(Generic[T]):
             if key in self.values:
                 self._report("duplicate-key", offset)
             self.values[key] = text
-        elif key in self._keep:
+        elif key in self._keep or (key == self._key and text != b"null"):
             self._report("broken-metadata", offset)
         return True
 

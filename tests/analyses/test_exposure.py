@@ -70,6 +70,20 @@ def test_the_last_bucket_cannot_be_hidden() -> None:
     assert (f.lost_s_low, f.lost_s_high) == (pytest.approx(5 * 0.01502 * 0.5), pytest.approx(5 * 0.02502))
 
 
+def test_compute_can_hide_no_more_than_it_lasts() -> None:
+    rows = _rows()
+    for rank in range(4):
+        for n in range(5):
+            at = n * 100 * MS
+            rows["host_spans"].append(step(rank, n, at, 100 * MS))
+            _kernel(rows, rank, at + 10 * US, at + 20 * MS + 10 * US)
+            for k in range(4):
+                _reduce(rows, rank, at + (20 + 20 * k) * MS + 10 * US, at + (40 + 20 * k) * MS, "reduce_scatter")
+    (f,) = _found(rows)
+    # The last of four transfers of 20 ms is left out, and of the other 60 ms the 20 ms of compute could hide 20.
+    assert f.lost_s == pytest.approx(5 * 0.02 * 0.9)
+
+
 def test_results_that_are_needed_at_once_cannot_be_hidden() -> None:
     for operation, name in (("all_to_all", "ncclDevKernel_SendRecv(x)"), ("allreduce", REDUCE)):
         rows = _rows()

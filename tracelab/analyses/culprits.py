@@ -195,17 +195,26 @@ def _joined(x: Excess, cause: str, members: list[Culprit], disturbed: Mask, para
 
 
 def _refined(tables: Tables, x: Excess, c: Culprit, params: Params) -> Culprit:
-    """A few interrupted kernels are no slow GPU: something on the host takes the time, now and then or with a period."""
+    """A few interrupted kernels are no slow GPU: something on the host takes the time, now and then or with a period.
+
+    Nor are kernels that take no longer than the peers', one by one, and only lie in another step. Where ranks do not wait
+    for each other in every step, a slow GPU falls behind for several and is seen in the one where they do: then its kernels
+    are longer in all steps together by what it was behind.
+    """
     if c.saving.sum() < params.least_share * x.run_ns:  # no finding whatever its kind: its kernels need not be read
         return c
     over = np.nan_to_num(x.over[c.cause][c.rows][:, c.steps])
     worst = np.argsort(-over.sum(axis=1), kind="stable")[:COMPARED]
-    profile = kernel_profile(tables, [int(x.ranks[r]) for r in c.rows[worst]], _peer_ranks(x, c.rows), x.part, x.steps[c.steps].tolist())
+    ranks, peers, total = [int(x.ranks[r]) for r in c.rows[worst]], _peer_ranks(x, c.rows), float(over[worst].sum())
+    profile = kernel_profile(tables, ranks, peers, x.part, x.steps[c.steps].tolist())
     if profile is None:
         return c
     width = float(np.median(over))
-    if profile.excess_ns < 0.5 * float(over[worst].sum()):  # the kernels are as long as the peers', they came at another time
-        return replace(c, kind="host_stall", much=format_duration(width), late=True)
+    if profile.excess_ns < 0.5 * total:
+        everywhere = kernel_profile(tables, ranks, peers, x.part, x.steps.tolist())
+        if everywhere is None or everywhere.excess_ns < 0.5 * total or everywhere.uniform < 0.5:
+            return replace(c, kind="host_stall", much=format_duration(width), late=True)
+        return replace(c, steps=np.ones_like(c.steps), much=format_share(everywhere.slower))
     if profile.uniform >= 0.5 or not len(profile.events):
         return replace(c, much=format_share(profile.slower))
     period = period_of(profile.events, width)

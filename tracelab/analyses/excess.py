@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tracelab.align.kernels import COMPUTE
 from tracelab.analyses.common import gpu_work
-from tracelab.analyses.partition import Partition, partition_of
+from tracelab.analyses.partition import Partition, synced_partition_of
 from tracelab.analysis import Tables
 
 __all__ = ["CAUSES", "Excess", "excess_of", "median_of", "pipeline_positions"]
@@ -89,7 +89,7 @@ def excess_of(tables: Tables) -> Excess | None:
 
     Where some ranks have GPU work, those without are left out: what their hosts did is no measure for a GPU.
     """
-    part = partition_of(tables)
+    part = synced_partition_of(tables)
     bare = pl.col("rank").is_in(part.on_host)
     on_host = part.rows.filter(~bare).height == 0
     left_out = () if on_host else tuple(sorted(part.rows.filter(bare)["rank"].unique().to_list()))

@@ -33,7 +33,7 @@ EXPOSURE_BY_STEP = TableSpec(
         Column(
             "hideable_ns",
             "int64",
-            "of them, of parameters and gradients, as much as there is compute without communication, less the last one",
+            "of them, of parameters and gradients without the last one, as much as there is compute without communication",
             "ns",
             nullable=False,
         ),
@@ -95,7 +95,7 @@ def _run(tables: Tables, params: Params) -> AnalysisResult:
         return AnalysisResult("There is no GPU work to expose or to starve.", {}, degraded="no GPU work")
     run_ns = float((part.job["end_ns"] - part.job["start_ns"]).sum())
     rows = _with_losses(tables, part, run_ns, params)
-    enough = pl.col("starved_ns", "paused_ns").quantile(1 - params.starved_ranks, "lower").cast(pl.Int64)
+    enough = pl.col("starved_ns", "paused_ns", "meanwhile_ns").quantile(1 - params.starved_ranks, "lower").cast(pl.Int64)
     everywhere = pl.col("exposed_transfer_ns", "open_ns", "hideable_ns", "copies_ns").min()
     least = rows.group_by("step").agg(everywhere, enough, pl.col("idle_loader_ns").min().alias("loader_ns"))
     least = part.job.select("step").join(least, on="step", how="left", maintain_order="left").fill_null(0)
@@ -114,11 +114,11 @@ def _with_losses(tables: Tables, part: Partition, run_ns: float, params: Params)
     starved = starvation(tables, part, params.queue_ns) if idle >= params.starved_share else pl.DataFrame(schema=STARVED)
     rows = part.rows.join(starved, on=["rank", "step"], how="left")
     rows = rows.join(_last_transfers(tables), on=["rank", "step"], how="left").join(_slow_copies(tables, params), on="rank", how="left")
-    rows = rows.with_columns(pl.col("starved_ns", "paused_ns", "last_ns", "slow_share").fill_null(0))
+    rows = rows.with_columns(pl.col("starved_ns", "paused_ns", "meanwhile_ns", "last_ns", "slow_share").fill_null(0))
     rows = rows.with_columns(
         pl.min_horizontal("deferrable_ns", "alone_ns").alias("open_ns"), (pl.col("memcpy_ns") * pl.col("slow_share")).cast(pl.Int64).alias("copies_ns")
     )
-    return rows.with_columns((pl.col("open_ns") - pl.col("last_ns")).clip(0).alias("hideable_ns"))
+    return rows.with_columns(pl.min_horizontal((pl.col("deferrable_ns") - pl.col("last_ns")).clip(0), "alone_ns").alias("hideable_ns"))
 
 
 def _degraded(part: Partition) -> str:
@@ -174,8 +174,8 @@ def _losses(tables: Tables, part: Partition, least: pl.DataFrame, run_ns: float,
             continue
         step = worst[column]
         if column == "hideable_ns":
-            most, evidence = _widest_transfer(tables, part, step)
-            text = f"Transfers stand in the open on {_all(part)}, {{much}} that compute could hide (most in {most})"
+            widest, evidence = _widest_transfer(tables, part, step)
+            text = f"Transfers stand in the open on {_all(part)}, {{much}} that compute could hide (most in {widest})"
             hidden = values[column]
             factor = 1.0 - params.contention
             out.append(_Loss("exposed_communication", factor * hidden, text, _NEXT[column], evidence, 0.5 * hidden, values["open_ns"]))
@@ -190,7 +190,8 @@ def _losses(tables: Tables, part: Partition, least: pl.DataFrame, run_ns: float,
             out.append(_Loss("host_stall", values[column], text, _NEXT[column], _longest_gap(tables, part, step)))
         else:
             text = f"GPUs wait for launches on {_all(part)}, {{much}}: the queue is empty and work starts as soon as it is launched"
-            out.append(_Loss("launch_bound", values[column], text, _NEXT[column], _longest_gap(tables, part, step)))
+            most = values[column] + values["meanwhile_ns"]
+            out.append(_Loss("launch_bound", values[column], text, _NEXT[column], _longest_gap(tables, part, step), high=most))
     return out
 
 

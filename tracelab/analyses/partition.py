@@ -7,6 +7,7 @@ previous step to the moment that the last rank leaves this one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
@@ -17,12 +18,13 @@ import polars as pl
 from tracelab.align.kernels import COMPUTE
 from tracelab.analyses.common import batches, clock_of, clocks_apart, gpu_work, host_work, once
 from tracelab.analyses.intervals import EMPTY, Intervals, partition, union
+from tracelab.analyses.synced import synced_steps
 from tracelab.analysis import Tables
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["EXTRAS", "LOADER", "PARTS", "Partition", "job_steps", "partition_of"]
+__all__ = ["EXTRAS", "LOADER", "PARTS", "Partition", "job_steps", "partition_of", "synced_partition_of"]
 
 PARTS = ("compute_ns", "memcpy_ns", "exposed_transfer_ns", "exposed_wait_ns", "idle_ns")
 EXTRAS = ("deferrable_ns", "unsure_ns", "alone_ns", "idle_loader_ns", "dataloader_ns")
@@ -85,6 +87,11 @@ def partition_of(tables: Tables) -> Partition:
     return once(tables, "partition", lambda: _compute(tables))
 
 
+def synced_partition_of(tables: Tables) -> Partition:
+    """The partition over steps that are cut where all ranks meet (see `synced_steps`), to compare ranks with each other."""
+    return once(tables, "synced-partition", lambda: _compute(tables, synced=True))
+
+
 def job_steps(tables: Tables) -> pl.DataFrame:
     """The job's steps: step, start_ns, end_ns, slowest_rank, spread_ns, in time order.
 
@@ -145,8 +152,11 @@ class _Communication:
     wait: Intervals = EMPTY
 
 
-def _compute(tables: Tables) -> Partition:
+def _compute(tables: Tables, *, synced: bool = False) -> Partition:
     by_clock, clocks = _steps_by_clock(tables), clock_of(tables)
+    if synced:
+        on_clock = Counter(clocks.values())
+        by_clock = {c: synced_steps(steps, tables["matches"], on_clock[c]) for c, steps in by_clock.items()}
     job = _reference(by_clock, clocks)
     windows = {r: by_clock[c] for r, c in sorted(clocks.items()) if c in by_clock}
     communication, unmatched, across = _communication(tables)

@@ -16,7 +16,7 @@ __all__ = ["STARVED", "starvation"]
 
 Int = NDArray[np.int64]
 
-STARVED = {"rank": pl.Int32, "step": pl.Int32, "starved_ns": pl.Int64, "paused_ns": pl.Int64}
+STARVED = {"rank": pl.Int32, "step": pl.Int32, "starved_ns": pl.Int64, "paused_ns": pl.Int64, "meanwhile_ns": pl.Int64}
 WORK = (COMPUTE, "memcpy", "memset")
 TIMES_CADENCE = 10
 """A host that launches nothing for ten times its usual interval has paused …"""
@@ -29,8 +29,8 @@ def starvation(tables: Tables, part: Partition, queue_ns: int) -> pl.DataFrame:
 
     The queue was empty. `starved_ns` is the time in which the host launched at its usual pace, `paused_ns` that in which it
     launched nothing for much longer than usual. Work is compute and copies: a kernel of communication that waits for a peer
-    hides nothing, one that moves data does, and is taken off. A wait before work that had been launched long ago has
-    another reason (a dependency). Without what the loader took.
+    hides nothing; one that moves data does, and is taken off (`meanwhile_ns`: faster launches might hide it). A wait before
+    work that had been launched long ago has another reason (a dependency). Without what the loader took.
     """
     calls = host_work(tables).filter(pl.col("kind").is_in(["runtime", "driver"]) & pl.col("correlation").is_not_null())
     calls = calls.select("source_id", "part", "correlation", pl.col("ts_ns").alias("launch"), (pl.col("ts_ns") + pl.col("dur_ns")).alias("launched"))
@@ -48,15 +48,15 @@ def starvation(tables: Tables, part: Partition, queue_ns: int) -> pl.DataFrame:
         between = (np.append(limits.min // 2, gaps[1]), np.append(gaps[0], limits.max // 2))
         bounds = (windows["start_ns"].to_numpy(), windows["end_ns"].to_numpy())
         total, paused = partition((between, moving.get(rank, EMPTY)), bounds, _pauses(rows))
-        columns = {"rank": np.full(windows.height, rank), "step": windows["step"].to_numpy(), "starved_ns": total[:, 2] - paused, "paused_ns": paused}
-        frames.append(pl.DataFrame(columns, schema=STARVED))
+        times = {"starved_ns": total[:, 2] - paused, "paused_ns": paused, "meanwhile_ns": total[:, 1]}
+        frames.append(pl.DataFrame({"rank": np.full(windows.height, rank), "step": windows["step"].to_numpy(), **times}, schema=STARVED))
     if not frames:
         return pl.DataFrame(schema=STARVED)
     # A host that launches nothing while its GPU waits for a peer may be waiting for that peer itself.
     idle = part.rows.select("rank", "step", (pl.col("idle_ns") - pl.col("idle_loader_ns")).alias("idle"), "exposed_wait_ns")
     found = pl.concat(frames).join(idle, on=["rank", "step"]).with_columns(pl.min_horizontal("starved_ns", pl.col("idle") + pl.col("exposed_wait_ns")))
     left = pl.col("idle") + pl.col("exposed_wait_ns") - pl.col("starved_ns")
-    return found.select("rank", "step", "starved_ns", pl.min_horizontal("paused_ns", "idle", left))
+    return found.select("rank", "step", "starved_ns", pl.min_horizontal("paused_ns", "idle", left), "meanwhile_ns")
 
 
 def _gaps(rows: pl.DataFrame, queue_ns: int) -> Intervals:

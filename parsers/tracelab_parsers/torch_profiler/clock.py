@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from decimal import ROUND_HALF_EVEN, Decimal
 from pathlib import Path
 
 import numpy as np
@@ -20,21 +21,24 @@ from tracelab_parsers.torch_profiler.times import ABSOLUTE_NS, MAX_TS_NS, Ints
 __all__ = ["Clock", "find_base"]
 
 KEY = "baseTimeNanoseconds"
-_STATED = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(-?\d{1,19})\b')
+_STATED = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(-?\d[\d.eE+-]{0,63})(?=[\s,}])')
+_JSON_NUMBER = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][+-]?\d{1,3})?")
 _MARK = b'"baseTimeNanoseconds"'
 _PIECE = 1 << 20
 _OVERLAP = 256
+_MAX_TEXT = 64
 
 
-def _number(raw: bytes | None) -> int | None:
-    try:
-        base = int(raw) if raw is not None and len(raw) < 32 else None
-    except ValueError:
+def _number(raw: bytes | None) -> Decimal | None:
+    """A base time, exactly as it is stated: tools that write JSON anew may give it an exponent or a fraction."""
+    text = raw.strip() if raw is not None else b""
+    if len(text) > _MAX_TEXT or _JSON_NUMBER.fullmatch(text) is None:
         return None
-    return base if base is not None and 0 <= base < MAX_TS_NS else None
+    base = Decimal(text.decode("ascii"))
+    return base if 0 <= base < MAX_TS_NS else None
 
 
-def _last_base(text: bytes) -> int | None:
+def _last_base(text: bytes) -> Decimal | None:
     at = text.rfind(_MARK)
     while at >= 0:
         m = _STATED.match(text, at)
@@ -44,8 +48,8 @@ def _last_base(text: bytes) -> int | None:
     return None
 
 
-def find_base(path: Path) -> int | None:
-    """The last base time that the file states anywhere; None where it states none."""
+def find_base(path: Path) -> Decimal | None:
+    """The last base time (ns) that the file states anywhere; None where it states none."""
     with ByteStream(path) as stream:
         size = path.stat().st_size
         if not stream.compressed and size > 2 * _PIECE:
@@ -70,15 +74,16 @@ class Clock:
         self._path = path
         self._values = values
         self._notices = notices
-        self._base: int | None = None
+        self._base: Decimal | None = None
         self._sought = False
         self.counts_from_base = False
 
-    def _resolve(self) -> int | None:
+    def _resolve(self) -> Decimal | None:
         if not self._sought:
             self._sought = True
             stated = _number(self._values.get(KEY))
             self._base = stated if stated is not None else find_base(self._path)
+            self._notices.add("fractional-time-base", count=int(self._base is not None and self._base % 1 != 0))
         return self._base
 
     def absolute(self, ts: Ints) -> Ints:
@@ -90,7 +95,7 @@ class Clock:
         base = self._resolve()
         if base is None and ts[relative].any() and "no-time-base" not in self._notices:
             self._notices.add("no-time-base")
-        return np.where(relative, ts + (base or 0), ts)
+        return np.where(relative, ts + (0 if base is None else int(base.to_integral_value(ROUND_HALF_EVEN))), ts)
 
     def confirm(self) -> None:
         """Checks the base that was used against the one that the document turned out to state."""

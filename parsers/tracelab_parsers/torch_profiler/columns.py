@@ -6,6 +6,8 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,8 @@ _SYNC_NAMES = frozenset({"Event Sync", "Stream Sync", "Context Sync", "Stream Wa
 _DIRECTION = re.compile(r"\b(HtoD|DtoH|DtoD|PtoP|HtoH)\b")
 _DIRECTION_WORDS = re.compile(r"(Host|Device|Peer)To(Host|Device|Peer)")
 _STREAM_NAME = re.compile(r"stream (\d{1,18})")
+_DIMENSIONS = 3
+_MAX_SIZE = 1 << 31
 _GPU_PID = re.compile(r"GPU (\d{1,6})\b")
 
 
@@ -125,18 +129,23 @@ def _stream(e: Event, a: Details) -> Any:
 
 
 def _products(sizes: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """The product of each list of sizes."""
-    try:
-        return integers([math.prod(s) if s else None for s in sizes], kind)
-    except TypeError:
-        return integers([_product(s) for s in sizes], kind)
+    """The product of each list of sizes; null where it is none of up to three integers from 0 to 2^31."""
+    if set(map(type, sizes)) <= {list, NoneType}:
+        lists = [s for s in sizes if s]
+        if max(map(len, lists), default=0) <= _DIMENSIONS:
+            flat = list(chain.from_iterable(lists))
+            if set(map(type, flat)) <= {int} and min(flat, default=0) >= 0 and max(flat, default=0) < _MAX_SIZE:
+                return integers([math.prod(s) if s else None for s in sizes], kind)
+    return integers([_product(s) for s in sizes], kind)
 
 
 def _product(sizes: object) -> int | None:
     """The product of a list of sizes, or of its text (`[8, 1, 1]`)."""
     if isinstance(sizes, str):
-        sizes = [int(n) for n in re.findall(r"\d{1,10}", sizes)[:3]]
-    return math.prod(sizes) if isinstance(sizes, list) and sizes and all(type(n) is int for n in sizes) else None
+        sizes = [int(n) for n in re.findall(r"\d{1,10}", sizes[:64])[:3]]
+    if not isinstance(sizes, list) or not 0 < len(sizes) <= _DIMENSIONS:
+        return None
+    return math.prod(sizes) if all(type(n) is int and 0 <= n < _MAX_SIZE for n in sizes) else None
 
 
 def _direction(text: str) -> str | None:

@@ -18,12 +18,13 @@ from tracelab_parsers.torch_profiler.events import Details, Event
 from tracelab_parsers.torch_profiler.times import Times
 from tracelab_parsers.torch_profiler.values import as_int, as_text, coded, int_list, integers, positive, texts
 
-__all__ = ["HOST_NAME", "CommRecords", "Groups", "process_group_batch", "states_operation"]
+__all__ = ["HOST_NAME", "CommRecords", "Groups", "Ranges", "process_group_batch", "states_operation"]
 
 HOST_NAME = "record_param_comms"
 RECORDED_ON = ("kernel", "cpu_op")
 MAX_BUFFERED = 200_000
 _MAX_RANKS = 1 << 22
+_MAX_GROUP = 100_000
 _RANKS_PER_BATCH = 4 << 20
 _TRUE = frozenset({"true", "1"})
 _FALSE = frozenset({"false", "0"})
@@ -61,27 +62,61 @@ def _is_cut(value: object) -> bool:
     return ("..." in value) if isinstance(value, (str, list)) else False
 
 
+class Ranges:
+    """Members of groups of one file that state but a start, a stride and a size: a few bytes may claim a billion ranks.
+
+    A group has at most as many ranks as the job (100,000 where that is unknown), and all different groups together have
+    at most 4 Mi. What is beyond is refused.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[range, tuple[int, ...]] = {}
+        self._refused: set[range] = set()
+        self._left = _MAX_RANKS
+
+    @property
+    def refused(self) -> int:
+        """How many different groups were refused."""
+        return len(self._refused)
+
+    def members(self, ranks: range, world_size: int | None) -> tuple[int, ...] | None:
+        """The ranks of a group; None where they are too many."""
+        if ranks in self._found:
+            return self._found[ranks]
+        if len(ranks) > min(self._left, world_size or _MAX_GROUP):
+            self._refused.add(ranks)
+            return None
+        self._left -= len(ranks)
+        return self._found.setdefault(ranks, tuple(ranks))
+
+
 @dataclass
 class Groups:
     """Members of the groups of one process, as its `distributedInfo` lists them. Empty until that was read."""
 
     world_size: int | None = None
     by_name: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    ranges: Ranges = field(default_factory=Ranges)
 
     def restore(self, key: _GroupKey) -> tuple[int, ...] | None:
         """The ranks of the group: stated in full, or by a rule that the stated part does not contradict."""
         if key.shown is not None:
             return key.shown
-        candidates = [self.by_name.get(key.name) if key.name is not None else None]
-        if key.size is not None and 0 < key.size <= _MAX_RANKS:
-            if key.start is not None and key.start >= 0 and key.stride is not None and key.stride > 0:
-                candidates.append(tuple(range(key.start, key.start + key.stride * key.size, key.stride)))
-            if key.size == self.world_size:
-                candidates.append(tuple(range(key.size)))
-        for ranks in candidates:
-            if ranks is not None and (key.size is None or len(ranks) == key.size) and ranks[: len(key.prefix)] == key.prefix:
-                return ranks
+        named = self.by_name.get(key.name) if key.name is not None else None
+        if named is not None and (key.size is None or len(named) == key.size) and named[: len(key.prefix)] == key.prefix:
+            return named
+        for ranks in self._ranges(key):
+            if tuple(ranks[: len(key.prefix)]) == key.prefix:
+                return self.ranges.members(ranks, self.world_size)
         return None
+
+    def _ranges(self, key: _GroupKey) -> Iterator[range]:
+        if key.size is None or key.size <= 0:
+            return
+        if key.start is not None and key.start >= 0 and key.stride is not None and key.stride > 0:
+            yield range(key.start, key.start + key.stride * key.size, key.stride)
+        if key.size == self.world_size:
+            yield range(key.size)
 
 
 def _flag(value: object) -> bool | None:
@@ -145,7 +180,7 @@ class CommRecords:
 
     def drain(self, groups: Groups) -> Iterator[pa.RecordBatch]:
         """The rows held so far. Groups without a list of their own take that of their name from `groups` or from another record."""
-        known = Groups(groups.world_size, dict(groups.by_name))
+        known = Groups(groups.world_size, dict(groups.by_name), groups.ranges)
         for key in self._keys:
             ranks = known.restore(key)
             if key.name is not None and ranks is not None:
@@ -174,12 +209,12 @@ def _fitting(ranks: tuple[int, ...] | None) -> tuple[int, ...] | None:
     return ranks if ranks is not None and all(-(1 << 31) <= r < 1 << 31 for r in ranks) else None
 
 
-def process_group_batch(configs: object, world_size: int | None) -> tuple[pa.RecordBatch | None, Groups, int]:
+def process_group_batch(configs: object, world_size: int | None, ranges: Ranges) -> tuple[pa.RecordBatch | None, Groups, int]:
     """Rows of `process_groups` from `pg_config` (None where it lists no group), the groups by name, and how many lists of ranks were cut for good.
 
     `ranks` is a list, or its text in traces taken on demand.
     """
-    groups = Groups(world_size)
+    groups = Groups(world_size, ranges=ranges)
     rows: list[tuple[str, str | None, str | None, int | None, tuple[int, ...] | None]] = []
     cut = 0
     for config in configs if isinstance(configs, list) else []:

@@ -30,7 +30,8 @@ _TEXTS: dict[str, _Text] = {
     "no-json": _Text("error", "the file is no JSON document", "remove it from the directory, or trace again"),
     "no-events": _Text("warning", "the trace holds no events", "check that the profiler was started and that the window covers a step"),
     "bad-event": _Text("warning", "events are no valid JSON and were dropped", _BROKEN_HINT),
-    "bad-time": _Text("warning", "events without a usable time were dropped"),
+    "bad-comma": _Text("info", "commas between events are missing or too many; they were read over", _BROKEN_HINT),
+    "bad-time": _Text("warning", "events whose start or length is no usable number were dropped"),
     "oversized-event": _Text("warning", "single events larger than 64 MiB were skipped"),
     "not-an-object": _Text("warning", "elements of the event list are not objects and were skipped"),
     "invalid-utf8": _Text("info", "names that are no valid UTF-8 were kept with the bad bytes replaced"),
@@ -40,7 +41,9 @@ _TEXTS: dict[str, _Text] = {
     "broken-metadata": _Text("warning", "a part of the metadata is no valid JSON or is too large and was skipped", _BROKEN_HINT),
     "duplicate-key": _Text("warning", "a top-level key stands in the file twice", "two processes may have written to one file: give each rank its own path"),
     "interleaved-writers": _Text(
-        "error", "the file holds parts of more than one trace; only the first one was read", "two processes wrote to one path: give each rank its own file name"
+        "error",
+        "the file holds parts of more than one trace: events of several writers may be mixed, and some are lost",
+        "do not trust this file: two processes wrote to one path; give each rank its own file name",
     ),
     "trailing-data": _Text("warning", "text after the end of the trace was ignored"),
     "no-time-base": _Text(
@@ -49,6 +52,9 @@ _TEXTS: dict[str, _Text] = {
         "clocks of different ranks can only be compared through their collectives",
     ),
     "time-base-conflict": _Text("error", "the trace states two base times; the other one was used", "trace again; the times of this file cannot be trusted"),
+    "fractional-time-base": _Text(
+        "warning", "the base time is no whole number of nanoseconds and was rounded", "another tool has rewritten the trace: its clock may have lost precision"
+    ),
     "clamped-time": _Text("info", "events whose start or length the profiler cut are marked as clamped", "they began before the capture; do not align on them"),
     "unknown-category": _Text("info", "events of categories that are not known were kept as other host spans, if they name a thread by number"),
     "record-end-missing": _Text("info", "the profiler's end mark is missing: the file was processed by another tool, or is older"),
@@ -64,6 +70,12 @@ _TEXTS: dict[str, _Text] = {
     "correlation-collision": _Text("info", "kernels share a correlation with another kernel outside of graphs: their launches are ambiguous"),
     "list-cut": _Text("info", "lists of ranks were cut by the profiler and could not be restored", "the groups of these records are unknown"),
     "split-list-cut": _Text("info", "split sizes were cut by the profiler: the bytes per peer are unknown"),
+    "group-too-large": _Text(
+        "warning",
+        "groups state more ranks than the job has, or than can be held, without listing them",
+        "the members of these groups are unknown; check the group sizes that the trace states",
+    ),
+    "bad-launch-size": _Text("info", "grids or blocks of kernels are not up to three whole numbers, or too large, and were read as missing"),
     "no-rank": _Text("info", "the trace states no rank"),
     "too-many-kinds": _Text("info", "events have more than 256 different categories; the rest are counted together"),
 }
@@ -82,7 +94,8 @@ class Notices:
             return
         self._counts[code] = self._counts.get(code, 0) + count
         if offset is not None:
-            self._offsets.setdefault(code, offset)
+            # Whatever counted it: only a plain integer can be written down.
+            self._offsets.setdefault(code, int(offset))
 
     def __contains__(self, code: str) -> bool:
         return code in self._counts

@@ -10,7 +10,7 @@ from tracelab_parsers.bytestream import ByteStream
 from tracelab_parsers.json_chunks import Chunk, Limits
 from tracelab_parsers.json_document import JsonDocument
 from tracelab_parsers.torch_profiler.clock import Clock
-from tracelab_parsers.torch_profiler.comms import process_group_batch
+from tracelab_parsers.torch_profiler.comms import Ranges, process_group_batch
 from tracelab_parsers.torch_profiler.events import EVENTS, EXACT_EVENTS, Event, event_from_object
 from tracelab_parsers.torch_profiler.metadata import KEPT, Metadata, read_metadata
 from tracelab_parsers.torch_profiler.notices import Notices
@@ -21,10 +21,12 @@ __all__ = ["Reading", "decoded_chunks"]
 
 _DAMAGE = {"torn": "gzip-torn", "corrupt": "gzip-corrupt", "garbage": "gzip-trailing-garbage", "bomb": "decompression-limit"}
 _TRAILING_BYTES = 64 << 10
+_HEADS = frozenset({"schemaVersion", "distributedInfo", "traceEvents"})
+"""Top-level keys that the arguments of no event have."""
 
 
 def _document(stream: ByteStream, notices: Notices, limits: Limits | None = None) -> JsonDocument[Event]:
-    return JsonDocument(stream, "traceEvents", EVENTS, event_from_object, notices.report, single=EXACT_EVENTS, keep=KEPT, limits=limits)
+    return JsonDocument(stream, "traceEvents", EVENTS, event_from_object, notices.report, single=EXACT_EVENTS, keep=KEPT, heads=_HEADS, limits=limits)
 
 
 def decoded_chunks(source: SourceFile) -> Iterator[Chunk[Event]]:
@@ -41,6 +43,7 @@ class Reading:
         self._emit = emit
         self._limits = limits
         self._notices = Notices()
+        self._ranges = Ranges()
 
     def run(self) -> SourceInfo:
         """Emits all rows and notices, and describes the file. Raises `OSError` where it cannot be read."""
@@ -53,14 +56,13 @@ class Reading:
                 self._emit.progress(stream.file_position)
                 if rows.holds_much:
                     meta = read_metadata(document.values)
-                    rows.release(process_group_batch(meta.pg_config, meta.world_size)[1])
+                    rows.release(process_group_batch(meta.pg_config, meta.world_size, self._ranges)[1])
             self._emit.progress(stream.file_position)
             for damage in stream.damage:
                 self._notices.add(_DAMAGE[damage.kind], damage.offset)
-            if "trailing-data" in self._notices:
-                self._trailing(document.trailing_text(_TRAILING_BYTES))
+            self._judge_writers(document)
             clock.confirm()
-            info = self._finish(read_metadata(document.values), rows, stream.torn or "truncated" in self._notices)
+            info = self._finish(read_metadata(document.values), rows, stream.torn or document.torn or "truncated" in self._notices)
             if rows.start_ns is not None:
                 info.metadata["generation"] = _generation(clock, document.decoder is EXACT_EVENTS)
             return info
@@ -72,18 +74,24 @@ class Reading:
             return EventChunk(EXACT_EVENTS.decode(chunk.text), chunk.text, chunk.offset)
         return EventChunk(chunk.elements, chunk.text, chunk.offset)
 
-    def _trailing(self, text: bytes) -> None:
-        if b'"ph"' in text or b'"traceEvents"' in text:
-            self._notices.add("interleaved-writers")
+    def _judge_writers(self, document: JsonDocument[Event]) -> None:
+        """A second trace after the first, or top-level keys that stand twice in a damaged file, were written by another process."""
+        notices = self._notices
+        if "interleaved-writers" in notices:
+            return
+        text = document.trailing_text(_TRAILING_BYTES) if "trailing-data" in notices else b""
+        twice = "duplicate-key" in notices and ("bad-event" in notices or "broken-metadata" in notices)
+        notices.add("interleaved-writers", count=int(twice or b'"ph"' in text or b'"traceEvents"' in text))
 
     def _finish(self, meta: Metadata, rows: RowWriter, torn: bool) -> SourceInfo:
-        batch, groups, cut = process_group_batch(meta.pg_config, meta.world_size)
+        batch, groups, cut = process_group_batch(meta.pg_config, meta.world_size, self._ranges)
         if batch is not None:
             self._emit.batch(PROCESS_GROUPS, batch)
         rows.release(groups)
         notices = self._notices
         cut_ranks, cut_splits = rows.cut_lists
         notices.add("list-cut", count=cut + cut_ranks)
+        notices.add("group-too-large", count=self._ranges.refused)
         notices.add("split-list-cut", count=cut_splits)
         notices.add("broken-metadata", count=meta.broken)
         notices.add("no-rank", count=int(meta.rank is None))

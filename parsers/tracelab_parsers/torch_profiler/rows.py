@@ -149,6 +149,8 @@ class RowWriter:
         batch = gpu_batch(rows)
         self._emit.batch(GPU_SPANS, batch)
         self.joins.gpu(batch)
+        for sizes, column in (([a.grid for a in rows.details], "blocks"), ([a.block for a in rows.details], "threads_per_block")):
+            self._notices.add("bad-launch-size", count=sum(map(bool, sizes)) - batch.num_rows + batch.column(column).null_count)
         found = [i for i, a in enumerate(rows.details) if a.collective is not None]
         if found:
             self._comms.add([rows.events[i] for i in found], [rows.details[i] for i in found], rows.times.take(np.array(found)), 0)

@@ -177,10 +177,11 @@ def _one_by_one(ts: Sequence[Any], dur: Sequence[Any]) -> Times:
         ns = exact_ns(t)
         if ns is None:
             continue
-        usable[i], start[i] = True, ns
+        start[i] = ns
+        # A length that is not stated was cut by the profiler; one that cannot be read is damage.
         missing = d in {None, b"", b"null"}
         span = None if missing else exact_ns(d)
-        no_length[i] = span is None
+        usable[i], no_length[i] = missing or span is not None, missing
         length[i] = min(span or 0, MAX_DUR_NS)
     return _times(start, length, usable, no_length)
 

@@ -23,6 +23,8 @@ def as_int(value: object, bits: int = 64) -> int | None:
 
     Text may be decimal, hexadecimal or end in a number (`stream 7`). Handles of 64 bits without sign wrap around.
     """
+    if isinstance(value, bool):
+        return None
     if isinstance(value, float):
         value = int(value) if value.is_integer() and abs(value) < _INT64 else None
     elif isinstance(value, str):
