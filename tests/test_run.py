@@ -129,6 +129,21 @@ def test_damage_costs_one_rank_and_is_said(tmp_path: Path) -> None:
     assert result.run.missing_ranks == [2]
 
 
+def test_a_torn_file_that_lost_its_time_base_stays_in_its_job(tmp_path: Path) -> None:
+    job = Job(generation="2024", world=4, hosts=2, steps=5, clock_offsets_ns=[0, 2_000_000], compress=False)  # the base stands at the end
+    truth = write_job(tmp_path, job)
+    torn = tmp_path / truth["files"]["2"]
+    torn.write_bytes(torn.read_bytes()[: int(torn.stat().st_size * 0.7)])
+    run = tl.open(tmp_path)
+    assert run.rank_map.ranks == (0, 1, 2, 3)
+    assert run.rank_map.missing == ()
+    assert (truth["files"]["2"], "borrowed-time-base") in {(n.path, n.notice.code) for n in run.notices}
+    spans = run.tables["gpu_spans"].group_by("rank").agg(pl.col("ts_ns").min()).sort("rank").collect()["ts_ns"]
+    assert spans.max() - spans.min() < 5_000_000, "on one axis with the others"  # type: ignore[operator]
+    matched = run.tables["matches"].filter(pl.col("present") == pl.col("members")).collect().height
+    assert matched > 20
+
+
 def test_tables_by_name(tmp_path: Path) -> None:
     write_job(tmp_path, Job(world=2, hosts=1, steps=2))
     run = tl.open(tmp_path)

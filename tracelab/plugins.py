@@ -86,7 +86,9 @@ class EventCount(msgspec.Struct, frozen=True):
 class Part(msgspec.Struct, omit_defaults=True):
     """One process that a source speaks for. Everything is as stated by the file's content; null where it is silent.
 
-    Times are in the source's own clock. `device` is the GPU that did the work.
+    Times are in the source's own clock. `device` is the GPU that did the work. `time_base_ns` is the moment that the
+    file's times count from, where it states one; `time_base_lost`: they count from a moment that it should state and does
+    not (it was cut short before), so that they lie near 1970.
     """
 
     part: int = 0
@@ -100,6 +102,8 @@ class Part(msgspec.Struct, omit_defaults=True):
     job: str | None = None
     start_ns: int | None = None
     end_ns: int | None = None
+    time_base_ns: int | None = None
+    time_base_lost: bool = False
 
 
 class SourceInfo(msgspec.Struct, omit_defaults=True):

@@ -5,16 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from tracelab.ingest.manifest import FileEntry, Manifest
 from tracelab.ingest.names import NameHints, name_hints
 from tracelab.ingest.pipeline import Ingested
 from tracelab.plugins import Notice, Part
 
-__all__ = ["FileNotice", "Process", "identify"]
+__all__ = ["NEAR_NS", "FileNotice", "Process", "identify"]
 
 
 MOST_RANKS = 1_000_000
 """No job is larger; a larger number is damage, and believing it would fill the memory with missing ranks."""
+
+
+NEAR_NS = 600 * 1_000_000_000
+"""Captures of one job lie near each other: windows are minutes apart at most, and clocks seconds. A longer pause is
+taken as another launch, unless the same process (rank and pid) was seen on both sides of it."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +36,8 @@ class FileNotice:
 class Process:
     """One process that a file speaks for, with where its rank and host were taken from (`unknown` where from nowhere).
 
-    `source` numbers the files in the order of their paths; `damaged`: its file is cut short or cannot be trusted. Times are in the file's own clock.
+    `source` numbers the files in the order of their paths; `damaged`: its file is cut short or cannot be trusted.
+    `shift_ns` is added to the times of a file whose time base was lost. Times are in the file's own clock.
     """
 
     source: int
@@ -43,6 +51,7 @@ class Process:
     rank_origin: str
     host: str | None
     host_origin: str
+    shift_ns: int = 0
 
     @property
     def world_size(self) -> int | None:
@@ -120,4 +129,35 @@ def identify(ingested: Sequence[Ingested], manifest: Manifest) -> tuple[list[Pro
             processes.append(process)
     hosts = {p.host for p in processes if p.host}
     named = [replace(p, host=p.hints.folder, host_origin="name") if p.host is None and p.hints.folder in hosts else p for p in processes]
-    return named, notices
+    return _with_time_bases(named, notices), notices
+
+
+def _with_time_bases(processes: list[Process], notices: list[FileNotice]) -> list[Process]:
+    """Files that lost their time base get that of the others of their world, where those agree on one.
+
+    Profilers of one job count from one base: the present rounded down to three months. A base that puts the file more than
+    ten minutes beside all others is not believed.
+    """
+    out = []
+    for p in processes:
+        bases = {q.part.time_base_ns for q in processes if q.world_size == p.world_size and q.part.time_base_ns is not None and _near(p, q)}
+        if not p.part.time_base_lost or p.world_size is None or len(bases) != 1:
+            out.append(p)
+            continue
+        base = bases.pop()
+        assert base is not None  # filtered above
+        part = msgspec.structs.replace(p.part, start_ns=(p.part.start_ns or 0) + base, end_ns=(p.part.end_ns or 0) + base)
+        out.append(replace(p, part=part, shift_ns=base))
+        text = "the base of its times was lost with the end of the file; that of the job's other files is used"
+        notices.append(
+            FileNotice(p.name, Notice("borrowed-time-base", "warning", text, "its times may be three months off if the job ran over a quarter's end"))
+        )
+    return out
+
+
+def _near(p: Process, q: Process) -> bool:
+    """Whether the base of `q` would put `p` within ten minutes of it."""
+    if p.span is None or q.span is None or q.part.time_base_ns is None:
+        return False
+    start, end = (t + q.part.time_base_ns for t in p.span)
+    return start < q.span[1] + NEAR_NS and q.span[0] < end + NEAR_NS

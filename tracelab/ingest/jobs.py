@@ -8,13 +8,9 @@ from collections.abc import Hashable, Iterable, Sequence
 from itertools import pairwise
 from pathlib import PurePosixPath
 
-from tracelab.ingest.identity import Process
+from tracelab.ingest.identity import NEAR_NS, Process
 
 __all__ = ["group_jobs", "overlap"]
-
-NEAR_NS = 600 * 1_000_000_000
-"""Captures of one job lie near each other: windows are minutes apart at most, and clocks seconds. A longer pause is
-taken as another launch, unless the same process (rank and pid) was seen on both sides of it."""
 
 _DIGITS = re.compile(r"\d+")
 

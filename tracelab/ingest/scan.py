@@ -25,13 +25,14 @@ def _scan_source(spec: TableSpec, ingested: Ingested, parts: Sequence[Assignment
         return None
     frame = pl.scan_parquet(stored.path(spec.name))
     if len(parts) == 1 and len(stored.info.parts) == 1:
-        frame = frame.with_columns(rank=pl.lit(parts[0].rank, pl.Int32))
+        frame = frame.with_columns(rank=pl.lit(parts[0].rank, pl.Int32), shift_ns=pl.lit(parts[0].process.shift_ns, pl.Int64))
     else:
-        ranks = pl.LazyFrame({"part": [a.process.part.part for a in parts], "rank": [a.rank for a in parts]}, schema={"part": pl.Int16, "rank": pl.Int32})
+        rows = [(a.process.part.part, a.rank, a.process.shift_ns) for a in parts]
+        ranks = pl.LazyFrame(rows, schema={"part": pl.Int16, "rank": pl.Int32, "shift_ns": pl.Int64}, orient="row")
         frame = frame.join(ranks, on="part", how="inner", maintain_order="left")
     frame = frame.with_columns(source_id=pl.lit(parts[0].process.source, pl.Int32))
     if "ts_ns" in spec.names:
-        frame = frame.with_columns(ts_ns=pl.col("source_ts_ns"))
+        frame = frame.with_columns(source_ts_ns=pl.col("source_ts_ns") + pl.col("shift_ns")).with_columns(ts_ns=pl.col("source_ts_ns"))
     return frame.select(spec.names)
 
 

@@ -86,6 +86,11 @@ class Clock:
             self._notices.add("fractional-time-base", count=int(self._base is not None and self._base % 1 != 0))
         return self._base
 
+    @property
+    def base_ns(self) -> int | None:
+        """The base time that was used, ns since the Unix epoch; None where none was needed or none is stated."""
+        return None if self._base is None else int(self._base.to_integral_value(ROUND_HALF_EVEN))
+
     def absolute(self, ts: Ints) -> Ints:
         """`ts` (ns, as the file counts them) since the Unix epoch."""
         relative = ts < ABSOLUTE_NS

@@ -65,6 +65,8 @@ class Reading:
             info = self._finish(read_metadata(document.values), rows, stream.torn or document.torn or "truncated" in self._notices)
             if rows.start_ns is not None:
                 info.metadata["generation"] = _generation(clock, document.decoder is EXACT_EVENTS)
+                info.parts[0].time_base_ns = clock.base_ns
+                info.parts[0].time_base_lost = clock.counts_from_base and clock.base_ns is None
             return info
 
     def _opened(self, document: JsonDocument[Event], chunk: Chunk[Event]) -> EventChunk:
