@@ -18,13 +18,14 @@ __all__ = ["print_result"]
 
 _STYLES = {"critical": "bold red", "major": "bold yellow", "minor": "yellow", "info": "blue"}
 _MAX_FINDINGS = 20
+_MAX_NEXT = 3
 
 
 def print_result(result: RunResult, console: Console) -> None:
-    """Prints the verdict line and the table of findings; readable from 80 columns on, without colour too."""
+    """Prints the verdict line, the table of findings and what to do next; readable from 80 columns on, without colour too."""
     console.print(Text(" ".join(clean(result.verdict).split()), style="bold"))
     if not result.findings:
-        if nothing_found(result) == NOTHING_FOUND and not result.verdict.startswith(NOTHING_FOUND.rstrip(".")):
+        if nothing_found(result) == NOTHING_FOUND and not result.verdict.startswith("No cause of lost time"):
             console.print(Text(NOTHING_FOUND))
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold" if console.color_system else "")
@@ -39,6 +40,11 @@ def print_result(result: RunResult, console: Console) -> None:
     left = len(result.findings) - _MAX_FINDINGS
     if left > 0:
         console.print(Text(f"and {plural(left, 'finding')} more"))
+    for finding in result.findings[:_MAX_NEXT]:
+        line = f"next, for {kind_title(finding.kind).lower()}: {finding.next_step}"
+        console.print(Text(shorten(" ".join(clean(line).split()), 300)))
+    if result.not_observable:
+        console.print(Text(f"{plural(len(result.not_observable), 'question')} the files cannot answer: see the report"))
 
 
 def _row(finding: Finding) -> tuple[Text, ...]:
