@@ -52,7 +52,8 @@ def test_one_rank_is_not_called_healthy() -> None:
 
 def test_transfers_may_be_waits_for_ranks_that_nobody_saw() -> None:
     open_ = Attribution("s", 0.25, [Cause("compute", 0.2, 0.8, 0, 0), Cause("exposed_transfer", 0.05, 0.2, 0, 0)], 0, {})
-    start = "No cause of lost time stands out from noise: 8 steps on 7 of 8 ranks; a step takes 250 ms: 80.0 % compute, 20.0 % exposed transfer"
-    assert verdict(info(7, 8), [], open_) == f"{start} (may be waiting for 1 unseen rank)."
+    start = "No cause of lost time stands out on the ranks that were seen; 1 unseen one can neither be blamed nor cleared: 8 steps on 7 of 8 ranks"
+    spent = "a step takes 250 ms: 80.0 % compute, 20.0 % exposed transfer"
+    assert verdict(info(7, 8), [], open_) == f"{start}; {spent} (may be waiting for 1 unseen rank)."
     assert verdict(info(8, 8), [], open_).endswith("20.0 % exposed transfer.")
     assert "2 unseen ranks" in verdict(info(6, 8), [], open_)

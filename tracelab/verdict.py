@@ -21,8 +21,13 @@ def verdict(info: RunInfo, findings: Sequence[Finding], attribution: Attribution
         why = f"the analyses {', '.join(failed)} failed" if failed else "the files show no step of the job"
         return f"Whether time was lost could not be checked: {why} ({seen})."
     if not matter:
-        what = "No cause of lost time stands out from noise" if len(info.ranks) > 1 else "No cause of lost time can be seen from one rank alone"
-        return f"{what}: {seen}{_where_time_goes(attribution, _unseen(info))}."
+        unseen = _unseen(info)
+        what = "No cause of lost time stands out from noise"
+        if len(info.ranks) < 2:
+            what = "No cause of lost time can be seen from one rank alone"
+        elif unseen:
+            what = f"No cause of lost time stands out on the ranks that were seen; {unseen} unseen one{'s' if unseen > 1 else ''} can neither be blamed nor cleared"
+        return f"{what}: {seen}{_where_time_goes(attribution, unseen)}."
     summary = matter[0].summary.rstrip(".")
     more = f" {len(matter) - 1} more finding{'s' if len(matter) > 2 else ''} below." if len(matter) > 1 else ""
     return f"{summary[:1].upper()}{summary[1:]} ({seen}).{more}"

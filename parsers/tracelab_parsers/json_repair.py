@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, DecimalException
 from typing import Any
 
 import msgspec
@@ -18,6 +18,7 @@ __all__ = ["Repaired", "balanced_end", "next_starts", "repair"]
 
 MAX_DIGITS = 400
 SAFE_DIGITS = 18
+_ROUNDING = Context(prec=MAX_DIGITS)
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["\[\]{}]', re.DOTALL)
 _BARE = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z))|-?\b(?:nan|inf|infinity)\b', re.DOTALL | re.IGNORECASE)
@@ -70,8 +71,8 @@ def _no_constant(_: str) -> None:
 
 def _number(text: str) -> Decimal | None:
     try:
-        return Decimal(text) if len(text) <= MAX_DIGITS else None
-    except InvalidOperation:
+        return Decimal(text) if len(text) <= MAX_DIGITS else _ROUNDING.create_decimal(text)
+    except DecimalException:
         return None
 
 

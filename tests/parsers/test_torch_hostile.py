@@ -229,3 +229,12 @@ def test_long_junk_among_the_keys_is_passed_over_and_told(tmp_path: Path, place:
     assert bool(lost) == bool(filler.strip())
     if place != b': [{"ph"' and filler == b"x":
         assert len(parsed["host_spans"]) == 20
+
+
+@pytest.mark.parametrize("digits", [100, 400, 1_000, 10_000])
+@pytest.mark.parametrize("since", [0, 1_712_195_495_000_000], ids=["from a base", "since the epoch"])
+def test_a_start_of_many_digits_is_no_time(tmp_path: Path, digits: int, since: int) -> None:
+    events = [kernel("a", since + 1.25, 5), kernel("b", 424242, 5), kernel("c", since + 3.25, 5)]
+    parsed = parse(write(tmp_path, document(events, indent=None).replace(b"424242", b"9" * digits)))
+    assert parsed.names("gpu_spans") == ["a", "c"]
+    assert parsed.counts["bad-time"] == 1

@@ -43,7 +43,7 @@ def test_the_process_is_described(tmp_path: Path) -> None:
     parsed = parse_events(tmp_path, *events, end_mark(), distributedInfo=info, deviceProperties=gpus, traceName="/tmp/rank7.json", **more)
     base = 1_727_743_122_000_000_000
     assert parsed.info.parts == [
-        Part(0, 3, 8, "node-4", 11, 2, "NVIDIA H100 2", "nccl", "llm", base + 2_000, base + 15_000),
+        Part(0, 3, 8, "node-4", 11, 2, "NVIDIA H100 2", "nccl", "llm", base + 2_000, base + 15_000, base),
     ]
     assert parsed.info.metadata == {
         "baseTimeNanoseconds": str(base),

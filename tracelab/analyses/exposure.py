@@ -196,7 +196,7 @@ def _losses(tables: Tables, part: Partition, least: pl.DataFrame, run_ns: float,
 
 
 _NEXT = {
-    "hideable_ns": "overlap them: smaller gradient buckets, prefetch, or start them as soon as their data are ready",
+    "hideable_ns": "if the same job ran faster before, look at the network first, which these files do not show; else overlap them: smaller buckets, prefetch",
     "starved_ns": "launch less often: CUDA graphs, torch.compile, fused optimizers, larger batches; and look for synchronising calls",
     "paused_ns": "look at what the training loop does between steps on all ranks: checkpoints, validation, logging, garbage collection, work on the CPU",
     "copies_ns": "pin host memory and copy with non_blocking, fetch the next batch during this step, and check PCIe link width and NUMA binding",
@@ -219,10 +219,13 @@ def _finding(tables: Tables, part: Partition, x: _Loss, run_ns: float, params: P
     world = world_of(tables)
     # One rank of several, or a few steps: nothing tells whether this is usual.
     enough = len(x.per_step) >= FEW_STEPS and (part.rows["rank"].n_unique() > 1 or world == 1)
+    # All hosts pausing in most steps may be how the job is meant to work (it waits for an environment, a simulation).
+    meant = x.kind == "host_stall" and len(held) > 0.5 * len(x.per_step)
+    enough = enough and not meant
     return Finding(
         id=finding_id(x.kind, ["all"]),
         kind=x.kind,
-        severity=severity(lost / run_ns, enough=enough),
+        severity="info" if meant else severity(lost / run_ns, enough=enough),
         summary=f"{x.summary.replace('{much}', much, 1)}: {format_duration(lost)} lost, {format_share(lost / run_ns)} of the run.",
         confidence="possible" if x.kind == "exposed_communication" or not enough else "likely",
         lost_s=lost / NS_PER_S,

@@ -7,7 +7,6 @@ previous step to the moment that the last rank leaves this one.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
@@ -155,8 +154,8 @@ class _Communication:
 def _compute(tables: Tables, *, synced: bool = False) -> Partition:
     by_clock, clocks = _steps_by_clock(tables), clock_of(tables)
     if synced:
-        on_clock = Counter(clocks.values())
-        by_clock = {c: synced_steps(steps, tables["matches"], on_clock[c]) for c, steps in by_clock.items()}
+        on_clock = {c: [r for r, own in sorted(clocks.items()) if own == c] for c in by_clock}
+        by_clock = {c: synced_steps(steps, tables["matches"], tables["arrivals"], on_clock[c]) for c, steps in by_clock.items()}
     job = _reference(by_clock, clocks)
     windows = {r: by_clock[c] for r, c in sorted(clocks.items()) if c in by_clock}
     communication, unmatched, across = _communication(tables)

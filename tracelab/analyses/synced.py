@@ -7,6 +7,8 @@ the ends of two operations that all ranks leave together, every rank is busy or 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from tracelab.align.matching import SYNCHRONISING
@@ -18,16 +20,18 @@ _LEAST_SHARE = 0.1
 would leave next to no step to compare."""
 
 
-def synced_steps(job: pl.DataFrame, matches: pl.LazyFrame, ranks: int) -> pl.DataFrame:
+def synced_steps(job: pl.DataFrame, matches: pl.LazyFrame, arrivals: pl.LazyFrame, ranks: Sequence[int]) -> pl.DataFrame:
     """The steps of `job` (step, start_ns, end_ns, …, in time order), cut at the last operation of all `ranks` in each.
 
     A step without one is part of the next that has one. The last step keeps its end, and a step that does not follow
     another at once its start. Where too few steps hold such an operation, `job` as it is.
     """
-    meets = pl.col("operation").cast(pl.String).is_in(SYNCHRONISING) & (pl.col("present") == ranks)
-    ends = matches.filter(meets).group_by("step").agg(pl.col("end_ns").max().alias("met")).collect()
+    there = arrivals.filter(pl.col("rank").is_in(list(ranks))).group_by("match_id").agg(pl.len().alias("there"), pl.col("end_ns").median().cast(pl.Int64))
+    met = there.filter(pl.col("there") == len(ranks)).join(matches.select("match_id", "operation", "step"), on="match_id")
+    met = met.filter(pl.col("operation").cast(pl.String).is_in(SYNCHRONISING))
+    ends = met.group_by("step").agg(pl.col("end_ns").max().alias("met")).collect(engine="streaming")
     cut = job.join(ends, on="step", how="left", maintain_order="left")
-    if ranks < 2 or cut["met"].count() < max(1.0, _LEAST_SHARE * job.height):
+    if len(ranks) < 2 or cut["met"].count() < max(1.0, _LEAST_SHARE * job.height):
         return job
     follows = (pl.col("start_ns") <= pl.col("end_ns").shift(1)).fill_null(False)
     cut = cut.with_columns((~follows).cum_sum().alias("run"))

@@ -26,6 +26,7 @@ Bools = npt.NDArray[np.bool_]
 FLOAT_LIMIT_US = float(1 << 43)
 _DUR_LIMIT_US = float(1 << 33)
 _MAX_DIGITS = 21
+_MAX_TEXT = 32
 MAX_TS_NS = 4 * 10**18
 MAX_DUR_NS = 10**18
 ABSOLUTE_NS = 10**18
@@ -158,7 +159,8 @@ def _thousandths(values: Sequence[Any]) -> Ints | None:
 
 def _decimals(values: Sequence[Any]) -> Ints | None:
     """Texts of numbers with three decimals at most, in ns."""
-    if set(map(type, values)) != {bytes}:
+    # Arrow reads hundreds of digits without complaint, as any number.
+    if set(map(type, values)) != {bytes} or max(map(len, values)) > _MAX_TEXT:
         return None
     try:
         decimals = pa.array(values, pa.string()).cast(pa.decimal128(21, 3))
