@@ -26,7 +26,8 @@ def verdict(info: RunInfo, findings: Sequence[Finding], attribution: Attribution
         if len(info.ranks) < 2:
             what = "No cause of lost time can be seen from one rank alone"
         elif unseen:
-            what = f"No cause of lost time stands out on the ranks that were seen; {unseen} unseen one{'s' if unseen > 1 else ''} can neither be blamed nor cleared"
+            others = f"{unseen} unseen one{'s' if unseen > 1 else ''}"
+            what = f"No cause of lost time stands out on the ranks that were seen; {others} can neither be blamed nor cleared"
         return f"{what}: {seen}{_where_time_goes(attribution, unseen)}."
     summary = matter[0].summary.rstrip(".")
     more = f" {len(matter) - 1} more finding{'s' if len(matter) > 2 else ''} below." if len(matter) > 1 else ""
