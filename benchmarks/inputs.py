@@ -13,7 +13,7 @@ _TIME = re.compile(rb'("ts": ?)(\d+)')
 _ID = re.compile(rb'("(?:correlation|External id|id)": ?)(\d+)')
 _STEP = re.compile(rb'("ProfilerStep#)(\d+)')
 _START = re.compile(rb'"traceEvents": ?\[')
-_END = re.compile(rb"\}\s*\](?=,?\s*(?:\}\s*$|\"(?:traceName|displayTimeUnit|baseTimeNanoseconds)\"))")
+_END = re.compile(rb"\}\s*\](?=,?\s*(?:\}\s*$|\"\w+\"\s*:))")
 _STEPS_APART = 1_000
 
 
