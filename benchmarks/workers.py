@@ -42,13 +42,13 @@ def tracelab_parse(paths: list[Path], _: int) -> int:
 
     class Nothing:
         def batch(self, table: Any, batch: Any) -> None:
-            pass
+            """Drops the rows."""
 
         def notice(self, notice: Any) -> None:
-            pass
+            """Drops the notice."""
 
         def progress(self, bytes_read: int) -> None:
-            pass
+            """Tells nobody."""
 
     parser = parsers()["torch-profiler"]
     return sum(parser.parse(SourceFile(path, path.name), Nothing()).events for path in paths)

@@ -109,8 +109,8 @@ class Store:
         """Makes the folder and clears away what killed runs left. Raises `StoreError` where it cannot be written."""
         with _cache_faults(self):
             self.root.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=self.root):
-                pass
+            with tempfile.TemporaryFile(dir=self.root) as probe:
+                probe.write(b"\0")  # a full disk lets itself be opened
         for left in self.root.glob(f"*/{_UNFINISHED}*"):
             with contextlib.suppress(OSError):
                 if time.time() - left.stat().st_mtime > _ABANDONED_S:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Sequence
@@ -189,10 +190,8 @@ def host_batch(rows: Rows) -> pa.RecordBatch:
 
 def _threads(tids: list[Any]) -> tuple[pa.Array, pa.DictionaryArray]:
     """Thread numbers, and names of those threads that have text for a number."""
-    try:
+    with contextlib.suppress(pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         return pa.array(tids, pa.int64()), pa.nulls(len(tids), pa.string()).dictionary_encode()
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        pass
     numbers = [int(t) if isinstance(t, str) and t.isascii() and t.isdigit() and len(t) < 19 else None if isinstance(t, str) else as_int(t) for t in tids]
     named = [t if isinstance(t, str) and n is None else None for t, n in zip(tids, numbers, strict=True)]
     return pa.array(numbers, pa.int64()), texts(named)
