@@ -34,6 +34,7 @@ __all__ = [
     "Severity",
     "SourceFile",
     "SourceInfo",
+    "SourceKind",
     "TerminalReporter",
     "parsers",
     "reporter",
@@ -41,6 +42,7 @@ __all__ = [
 ]
 
 Severity = Literal["error", "warning", "info"]
+SourceKind = Literal["timeline", "log"]
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,8 @@ class EventCount(msgspec.Struct, frozen=True):
 class Part(msgspec.Struct, omit_defaults=True):
     """One process that a source speaks for. Everything is as stated by the file's content; null where it is silent.
 
-    Times are in the source's own clock. `device` is the GPU that did the work. `time_base_ns` is the moment that the
+    Times are in the source's own clock. `device` is the GPU that did the work. `job` is a text that all processes of one
+    launch share and those of another do not (the id of the communicator of all ranks). `time_base_ns` is the moment that the
     file's times count from, where it states one; `time_base_lost`: they count from a moment that it should state and does
     not (it was cut short before), so that they lie near 1970.
     """
@@ -140,12 +143,14 @@ class Parser(Protocol):
     """Reads one kind of file. Knows nothing of other files.
 
     `name` and `version` are part of the cache key: raise the version when the rows for the same file change.
-    `option_names` are the keys of `SourceFile.options` that change its rows.
+    `option_names` are the keys of `SourceFile.options` that change its rows. `kind` is timeline (a capture of what ran when:
+    of two that claim one rank at one time, one is left out) or log (what processes say of themselves, beside any capture).
     """
 
     name: str
     version: int
     title: str
+    kind: SourceKind
     tables: tuple[TableSpec, ...]
     option_names: tuple[str, ...]
 

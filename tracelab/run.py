@@ -32,7 +32,7 @@ from tracelab.ingest.store import default_store_path
 from tracelab.inspection import Inspection, inspect_job
 from tracelab.plugins import Notice
 from tracelab.results import Evidence, Price, RunResult
-from tracelab.tables import ALIGNED_TABLES, CLOCKS, PARSED_TABLES, RANKS, STEPS, TABLES
+from tracelab.tables import ALIGNED_TABLES, CLOCKS, PARSED_TABLES, RANKS, STEPS, TABLES, TRAFFIC_TABLES
 
 if TYPE_CHECKING:
     import polars as pl
@@ -119,6 +119,7 @@ class Run:
         frames: dict[str, pl.LazyFrame] = {"sources": self.sources.lazy(), "notices": notices_frame(self.notices).lazy(), "ranks": self.ranks.lazy()}
         frames |= {spec.name: self.aligned.to_aligned(parsed[spec.name]) if "ts_ns" in spec.names else parsed[spec.name] for spec in PARSED_TABLES}
         frames |= {spec.name: self.aligned.derived[spec.name].lazy() for spec in ALIGNED_TABLES}
+        frames |= {spec.name: spec.empty().lazy() for spec in TRAFFIC_TABLES}
         frames["steps"] = self.steps.lazy()
         return JobTables({name: frames[name] for name in TABLES}, [i.candidate.name for i in self.ingested])
 

@@ -16,7 +16,7 @@ from tracelab.ingest import pipeline
 from tracelab.ingest.discovery import Candidate
 from tracelab.ingest.pipeline import Ingested, ProgressState, ingest
 from tracelab.ingest.store import Store, StoreError, content_key, entry_name
-from tracelab.plugins import Emitter, EventCount, Match, Notice, Part, SourceFile, SourceInfo
+from tracelab.plugins import Emitter, EventCount, Match, Notice, Part, SourceFile, SourceInfo, SourceKind
 from tracelab.tables import PROCESS_GROUPS, TableSpec
 
 
@@ -32,6 +32,7 @@ class LineParser:
     name = "lines"
     version = 1
     title = "lines"
+    kind: SourceKind = "timeline"
     tables: tuple[TableSpec, ...] = (PROCESS_GROUPS,)
     option_names: tuple[str, ...] = ("upper",)
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from tracelab.tables.schema import Column, TableSpec
 
-__all__ = ["COMM_RECORDS", "GPU_COUNTERS", "GPU_SPANS", "HOST_SPANS", "MEMORY_EVENTS", "PROCESS_GROUPS"]
+__all__ = ["COMM_RECORDS", "GPU_COUNTERS", "GPU_SPANS", "HOST_SPANS", "IDENTITY", "MEMORY_EVENTS", "PROCESS_GROUPS"]
 
-_IDENTITY = (
+IDENTITY = (
     Column("source_id", "int32", "file that the row comes from", nullable=False, added=True),
     Column("rank", "int32", "rank of the process; negative where no source states one", nullable=False, added=True),
     Column("part", "int16", "number of the process inside the file; 0 where a file holds one", nullable=False),
@@ -20,7 +20,7 @@ _TIME = (
     Column("ts_ns", "int64", "start, aligned clock", "ns", nullable=False, added=True),
     Column("source_ts_ns", "int64", "start, clock of the source", "ns", nullable=False),
 )
-_SPAN = (*_IDENTITY, *_TIME, Column("dur_ns", "int64", "length", "ns", nullable=False))
+_SPAN = (*IDENTITY, *_TIME, Column("dur_ns", "int64", "length", "ns", nullable=False))
 
 GPU_SPANS = TableSpec(
     "gpu_spans",
@@ -94,7 +94,7 @@ PROCESS_GROUPS = TableSpec(
     "process_groups",
     "One row per process group that a source lists.",
     (
-        *_IDENTITY,
+        *IDENTITY,
         Column("group_name", "string", "name in that process", nullable=False),
         Column("group_desc", "string", "description"),
         Column("backend", "string", "backend configuration"),
@@ -107,7 +107,7 @@ MEMORY_EVENTS = TableSpec(
     "memory_events",
     "One row per allocation or release of the framework's allocator.",
     (
-        *_IDENTITY,
+        *IDENTITY,
         *_TIME,
         Column("device_type", "int32", "PyTorch device type: 0 CPU, 1 CUDA"),
         Column("device", "int32", "device index; -1 for the CPU"),
@@ -122,7 +122,7 @@ GPU_COUNTERS = TableSpec(
     "gpu_counters",
     "One row per sample of a counter that a profiler took on the GPU.",
     (
-        *_IDENTITY,
+        *IDENTITY,
         *_TIME,
         Column("device", "int32", "index of the GPU on its host"),
         Column("counter", "dict", "name as the source has it", nullable=False),

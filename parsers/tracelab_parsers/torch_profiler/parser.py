@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracelab.plugins import Emitter, Match, SourceFile, SourceInfo
+from tracelab.plugins import Emitter, Match, SourceFile, SourceInfo, SourceKind
 from tracelab.tables import COMM_RECORDS, GPU_COUNTERS, GPU_SPANS, HOST_SPANS, MEMORY_EVENTS, PROCESS_GROUPS, TableSpec
 from tracelab_parsers.torch_profiler.sniffing import sniff_trace
 
@@ -23,6 +23,7 @@ class TorchProfilerParser:
     name = "torch-profiler"
     version = 1
     title = "PyTorch profiler trace (Kineto)"
+    kind: SourceKind = "timeline"
     tables: tuple[TableSpec, ...] = (GPU_SPANS, HOST_SPANS, COMM_RECORDS, PROCESS_GROUPS, MEMORY_EVENTS, GPU_COUNTERS)
     option_names: tuple[str, ...] = ("python_functions",)
 
