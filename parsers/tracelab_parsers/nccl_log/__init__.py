@@ -1,0 +1,1 @@
+"""Reads logs in which NCCL or RCCL speak, whatever stands around their lines."""
