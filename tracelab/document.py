@@ -13,7 +13,7 @@ from tracelab.analysis import Outcome
 from tracelab.ingest.discovery import Candidate
 from tracelab.ingest.identity import FileNotice
 from tracelab.ingest.pipeline import Ingested
-from tracelab.ingest.rankmap import RankMap
+from tracelab.ingest.rankmap import Assignment, RankMap
 from tracelab.observable import not_observable
 from tracelab.results import (
     SEVERITIES,
@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 __all__ = ["JobFacts", "build_result", "list_clocks", "list_inputs", "list_notices", "run_info"]
 
 
+_USE = ("analysed", "log", "other-job", "duplicate", "no-events")
+"""Roles of a process, the most telling first: a file of several processes is listed with that of its best."""
+
+
 @dataclass(frozen=True)
 class JobFacts:
     """What is known of the job before any analysis: the frames are the tables of those names."""
@@ -57,18 +61,20 @@ class JobFacts:
 def list_inputs(facts: JobFacts) -> list[Input]:
     """Every file that was found and what became of it."""
     ingested = {i.candidate.name: i for i in facts.ingested}
-    assigned = {a.process.name: a for a in facts.rank_map.assignments}
+    assigned: dict[str, list[Assignment]] = {}
+    for a in facts.rank_map.assignments:
+        assigned.setdefault(a.process.name, []).append(a)
     out = []
     for c in facts.candidates:
-        item, a = ingested.get(c.name), assigned.get(c.name)
+        item, mine = ingested.get(c.name), assigned.get(c.name, [])
         if c.ignored:
             role = "ignored"
         elif item is None:
             role = "unreadable" if c.notice is not None and c.notice.severity == "error" else "unknown"
         else:
-            role = "unreadable" if item.source is None else "no-events" if a is None else a.role
+            role = "unreadable" if item.source is None else min((a.role for a in mine), key=_USE.index, default="no-events")
         events = item.source.info.events if item is not None and item.source is not None else 0
-        rank = a.process.rank if a is not None and a.role == "analysed" else None
+        rank = mine[0].process.rank if len(mine) == 1 and mine[0].role in {"analysed", "log"} else None
         out.append(Input(c.name, c.parser or "", role, c.size_bytes, events, rank, c.looks_like))
     return out
 

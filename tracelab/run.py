@@ -85,7 +85,7 @@ class Run:
         self.rank_map: RankMap = map_ranks(processes, manifest, job)
 
     def __repr__(self) -> str:
-        used = len({a.process.source for a in self.rank_map.analysed})
+        used = len({a.process.source for a in self.rank_map.used})
         return (
             f"<tracelab.Run {str(self.root)!r}: {len(self.rank_map.ranks)} of {self.rank_map.world_size or '?'} ranks, {used} of {len(self.candidates)} files>"
         )
@@ -102,15 +102,21 @@ class Run:
 
     @cached_property
     def hosts(self) -> dict[int, str]:
-        """Host by rank."""
-        return {a.rank: a.host for a in self.rank_map.analysed}
+        """Host by rank, of all ranks that a capture or a log names."""
+        return self.rank_map.hosts
+
+    @property
+    def _clocked(self) -> dict[int, str]:
+        """Host by rank, of the hosts whose captures can be put on one clock: a host that only logs name has no clock to align."""
+        captured = {a.host for a in self.rank_map.analysed}
+        return {rank: host for rank, host in self.hosts.items() if host in captured}
 
     @cached_property
     def aligned(self) -> Aligned:
         """Clocks, steps, matched collectives. Raises `NoUsableInputError` where no file could be used."""
-        if not self.rank_map.analysed:
+        if not self.rank_map.used:
             raise NoUsableInputError(f"nothing in {self.root} can be analysed", hint=self.what_was_found())
-        return align(scan_parsed(self.ingested, self.rank_map), self.hosts, self.rank_map.world_size)
+        return align(scan_parsed(self.ingested, self.rank_map), self._clocked, self.rank_map.world_size)
 
     @cached_property
     def tables(self) -> JobTables:
@@ -137,7 +143,7 @@ class Run:
             of_file += item.source.notices if item.source is not None else []
             found += [FileNotice(item.candidate.name, n) for n in of_file]
         found += [*self._identity_notices, *self.rank_map.notices]
-        if self.rank_map.analysed:
+        if self.rank_map.used:
             found += [FileNotice("", n) for n in self.aligned.notices]
         return tuple(found)
 
@@ -188,7 +194,7 @@ class Run:
         """What is known of the job before any analysis; empty frames where no file could be used."""
         frames = {"ranks": RANKS.empty(), "steps": STEPS.empty(), "clocks": CLOCKS.empty()}
         tables: Mapping[str, pl.LazyFrame] = {}
-        if self.rank_map.analysed:
+        if self.rank_map.used:
             frames = {"ranks": self.ranks, "steps": self.steps, "clocks": self.aligned.clocks}
             tables = self.tables
         cost = self.manifest.cost

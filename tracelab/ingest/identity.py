@@ -10,7 +10,7 @@ import msgspec
 from tracelab.ingest.manifest import FileEntry, Manifest
 from tracelab.ingest.names import NameHints, name_hints
 from tracelab.ingest.pipeline import Ingested
-from tracelab.plugins import Notice, Part
+from tracelab.plugins import Notice, Part, SourceKind, parsers
 
 __all__ = ["NEAR_NS", "FileNotice", "Process", "identify"]
 
@@ -37,7 +37,8 @@ class Process:
     """One process that a file speaks for, with where its rank and host were taken from (`unknown` where from nowhere).
 
     `source` numbers the files in the order of their paths; `damaged`: its file is cut short or cannot be trusted.
-    `shift_ns` is added to the times of a file whose time base was lost. Times are in the file's own clock.
+    `shift_ns` is added to the times of a file whose time base was lost. Times are in the file's own clock. `kind` and
+    `format` are those of the parser that read the file.
     """
 
     source: int
@@ -52,6 +53,13 @@ class Process:
     host: str | None
     host_origin: str
     shift_ns: int = 0
+    kind: SourceKind = "timeline"
+    format: str = ""
+
+    @property
+    def pid(self) -> int | None:
+        """The process' number: from the content, else from a name of the form that its host gives."""
+        return self.part.pid if self.part.pid is not None else self.hints.pid
 
     @property
     def world_size(self) -> int | None:
@@ -124,7 +132,21 @@ def identify(ingested: Sequence[Ingested], manifest: Manifest) -> tuple[list[Pro
             host, host_origin = _host(part, hints, entry, manifest)
             if rank is not None and rank in manifest.ranks and manifest.ranks[rank].host:
                 host, host_origin = manifest.host(manifest.ranks[rank].host), "manifest"
-            process = Process(source, item.candidate.name, item.content, part, item.source.info.events, damaged, hints, rank, rank_origin, host, host_origin)
+            process = Process(
+                source,
+                item.candidate.name,
+                item.content,
+                part,
+                item.source.info.events,
+                damaged,
+                hints,
+                rank,
+                rank_origin,
+                host,
+                host_origin,
+                kind=parsers()[item.candidate.parser or ""].kind,
+                format=item.candidate.parser or "",
+            )
             notices += [FileNotice(process.name, n) for n in _contradictions(process)]
             processes.append(process)
     hosts = {p.host for p in processes if p.host}

@@ -10,6 +10,7 @@ from functools import cached_property
 from tracelab.errors import UsageError
 from tracelab.ingest.identity import FileNotice, Process
 from tracelab.ingest.jobs import group_jobs, overlap
+from tracelab.ingest.launches import attach_logs, fill_in, short_name
 from tracelab.ingest.manifest import Manifest
 from tracelab.plugins import Notice, Severity
 from tracelab.units import format_ranges
@@ -42,8 +43,13 @@ class RankMap:
     notices: tuple[FileNotice, ...]
 
     @cached_property
+    def used(self) -> tuple[Assignment, ...]:
+        """Those of the analysed job whose rows are read: captures and logs."""
+        return tuple(a for a in self.assignments if a.role in {"analysed", "log"})
+
+    @cached_property
     def analysed(self) -> tuple[Assignment, ...]:
-        """Those of the analysed job that are used."""
+        """The captures among them; the logs where there is no capture."""
         return tuple(a for a in self.assignments if a.role == "analysed")
 
     @cached_property
@@ -53,6 +59,14 @@ class RankMap:
         for a in sorted(self.analysed, key=lambda a: a.rank):
             out.setdefault(a.rank, []).append(a)
         return out
+
+    @cached_property
+    def hosts(self) -> dict[int, str]:
+        """Host by rank, of all ranks that a capture or a log names."""
+        out: dict[int, str] = {}
+        for a in sorted(self.used, key=lambda a: (a.role != "analysed", a.rank)):
+            out.setdefault(a.rank, a.host)
+        return dict(sorted(out.items()))
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -68,16 +82,22 @@ def _listed(names: Sequence[str]) -> str:
 def _number_unknown(job: list[Process]) -> tuple[list[Process], list[FileNotice]]:
     """Gives processes without a rank the numbers -1, -2, …: visible, and never mistaken for rank 0."""
     out, notices, number = [], [], 0
-    for p in job:
+    captures = sum(p.kind == "timeline" for p in job)
+    for p in sorted(job, key=lambda p: p.kind == "log"):
         if p.rank is not None:
             out.append(p)
             continue
         number -= 1
         out.append(replace(p, rank=number))
-        text = f"neither the content nor the name states a rank; shown as rank {number}"
-        severity: Severity = "info" if len(job) == 1 else "warning"
+        if p.kind == "timeline":
+            text = f"neither the content nor the name states a rank; shown as rank {number}"
+        else:
+            text = (
+                f"the log of process {p.pid if p.pid is not None else '?'} on {p.host or 'an unknown host'} states no rank of the job; shown as rank {number}"
+            )
+        severity: Severity = "info" if len(job) == 1 or (p.kind == "log" and captures) else "warning"
         notices.append(FileNotice(p.name, Notice("unknown-rank", severity, text, 'set [files."…"] rank = … in tracelab.toml')))
-    return out, notices
+    return sorted(out, key=lambda p: (p.source, p.part.part)), notices
 
 
 def _drop_copies(job: list[Process]) -> tuple[list[Process], list[Process], list[FileNotice]]:
@@ -113,11 +133,42 @@ def _drop_rivals(job: list[Process]) -> tuple[list[Process], list[Process], list
     return [p for same in kept.values() for p in same], rivals, notices
 
 
+def _drop_repeated(logs: list[Process]) -> tuple[list[Process], list[Process], list[FileNotice]]:
+    """Of several files of one format that hold the log of one process, keeps the one with the most messages."""
+    kept: list[Process] = []
+    first: dict[tuple[str, str | None, int], Process] = {}
+    repeated, notices = [], []
+    for p in sorted(logs, key=lambda p: (-p.events, p.source, p.part.part)):
+        winner = p if p.pid is None else first.setdefault((p.format, short_name(p.host), p.pid), p)
+        if winner is p:
+            kept.append(p)
+            continue
+        repeated.append(p)
+        text = f"holds messages of process {p.pid}, of which {winner.name} holds more; left out, so that nothing counts twice"
+        hint = "if the files are parts of one log (rotated), join them into one file"
+        notices.append(FileNotice(p.name, Notice("repeated-log", "warning", text, hint)))
+    return kept, repeated, notices
+
+
+def _one_name(job: list[Process]) -> list[Process]:
+    """Hosts of logs under the names that captures use: libraries print a name up to its first dot."""
+    full: dict[str, set[str]] = defaultdict(set)
+    for p in job:
+        if p.kind == "timeline" and p.host:
+            full[p.host.partition(".")[0]].add(p.host)
+    out = []
+    for p in job:
+        names = full.get(p.host or "", set())
+        out.append(replace(p, host=next(iter(names))) if p.kind == "log" and len(names) == 1 else p)
+    return out
+
+
 def _windows(job: list[Process]) -> dict[tuple[int, int], int]:
     """The number of each process' capture window among those of its rank, by time."""
     by_rank: dict[int | None, list[Process]] = defaultdict(list)
     for p in job:
-        by_rank[p.rank].append(p)
+        if p.kind == "timeline":
+            by_rank[p.rank].append(p)
     out = {}
     for same in by_rank.values():
         for i, p in enumerate(sorted(same, key=lambda p: (p.span or (0, 0), p.source))):
@@ -133,7 +184,7 @@ def _hosts(job: list[Process]) -> dict[int, tuple[str, str]]:
     """
     known: dict[int, tuple[str, str]] = {}
     devices: dict[int, int | None] = {}
-    for p in job:
+    for p in sorted(job, key=lambda p: p.kind == "log"):
         assert p.rank is not None  # numbered before
         if p.host is not None:
             known.setdefault(p.rank, (p.host, p.host_origin))
@@ -172,24 +223,32 @@ def map_ranks(processes: Sequence[Process], manifest: Manifest, chosen: int = 0)
 
     Raises `UsageError` where there is no job of that number.
     """
-    silent = [p for p in processes if p.span is None]
-    jobs = group_jobs([p for p in processes if p.span is not None])
+    processes = fill_in(processes)
+    captures = [p for p in processes if p.kind == "timeline" and p.span is not None]
+    logs = [p for p in processes if p.kind == "log" and p.events]
+    silent = [p for p in processes if p.span is None and p.kind == "timeline"]
+    mute = [p for p in processes if p.kind == "log" and not p.events]
+    jobs, unplaced = attach_logs(group_jobs(captures), logs)
     if not 0 <= chosen < max(1, len(jobs)):
         raise UsageError(f"there is no job number {chosen}", hint=f"there are {len(jobs)}, numbered from 0; `tracelab inspect` lists them")
-    placed = [_assign(p, 0, "no-events", {}, {}) for p in silent]
+    placed = [_assign(p, 0, "no-events", {}, {}) for p in silent + mute]
     notices = [FileNotice(p.name, Notice("no-events", "warning", "holds no timed event of a host or GPU", "collect the trace again")) for p in silent]
     if not jobs:
         return RankMap(tuple(placed), manifest.job.world_size, (), tuple(notices))
+    notices += unplaced
     jobs.insert(0, jobs.pop(chosen))
     job, more = _number_unknown(jobs[0])
     notices += more
     job, copies, more = _drop_copies(job)
     notices += more
-    job, rivals, more = _drop_rivals(job)
-    job.sort(key=lambda p: (p.source, p.part.part))
-    notices += more + _others(jobs)
+    own_logs, repeated, told = _drop_repeated([p for p in job if p.kind == "log"])
+    job, rivals, more = _drop_rivals([p for p in job if p.kind == "timeline"])
+    roles = {"timeline": "analysed", "log": "log" if job else "analysed"}
+    rivals += repeated
+    job = _one_name(sorted(job + own_logs, key=lambda p: (p.source, p.part.part)))
+    notices += more + told + _others(jobs)
     hosts, windows = _hosts(job), _windows(job)
-    placed += [_assign(p, 0, "analysed", hosts, windows) for p in job]
+    placed += [_assign(p, 0, roles[p.kind], hosts, windows) for p in job]
     placed += [_assign(p, 0, "duplicate", hosts, {}) for p in copies + rivals]
     placed += [_assign(p, number, "other-job", {}, {}) for number, other in enumerate(jobs[1:], 1) for p in other]
     world = manifest.job.world_size or max((p.world_size for p in job if p.world_size), default=None)

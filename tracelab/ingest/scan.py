@@ -41,7 +41,7 @@ def scan_parsed(ingested: Sequence[Ingested], ranks: RankMap) -> dict[str, pl.La
     import polars as pl
 
     by_source: dict[int, list[Assignment]] = {}
-    for a in ranks.analysed:
+    for a in ranks.used:
         by_source.setdefault(a.process.source, []).append(a)
     out = {}
     for spec in PARSED_TABLES:
