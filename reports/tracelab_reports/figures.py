@@ -10,7 +10,23 @@ from typing import Any
 from tracelab.results import Section
 from tracelab.units import NS_PER_S
 
-__all__ = ["COLORS", "Bars", "Figure", "Heatmap", "Line", "SectionBody", "Series", "color_of", "columns", "numbers", "scale", "scaled", "whole"]
+__all__ = [
+    "COLORS",
+    "Bars",
+    "Cell",
+    "Figure",
+    "Heatmap",
+    "Line",
+    "Matrix",
+    "SectionBody",
+    "Series",
+    "color_of",
+    "columns",
+    "numbers",
+    "scale",
+    "scaled",
+    "whole",
+]
 
 COLORS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#f0e442", "#999999")
 """Colours that people with any colour vision can tell apart (Okabe and Ito, 2008; grey for black, which a dark page hides)."""
@@ -126,6 +142,56 @@ class Heatmap(Figure):
         high = max(known, default=0.0)
         low = 0.0 if self.from_zero else min(0.9 * high, min(known, default=0.0))
         return low, high if high > low else low + 1.0
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a matrix: places of sender and receiver, the value, and what the pointer shows beside it."""
+
+    src: int
+    dst: int
+    value: float
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Matrix(Figure):
+    """Who sends how much to whom: senders from top to bottom, receivers from left to right, in one order.
+
+    `names` are those of the places, `blocks` (first place, name) the hosts that neighbouring places belong to: borders are
+    drawn between them. A place stands for `together` neighbours. Colours are logarithmic over positive values, from the
+    least to the highest, or, where `signed`, two-sided around zero. A cell that is not given stays empty: no bytes.
+    """
+
+    names: Sequence[str]
+    blocks: Sequence[tuple[int, str]]
+    cells: Sequence[Cell]
+    x_label: str
+    y_label: str
+    value_label: str
+    unit: str
+    together: int = 1
+    signed: bool = False
+
+    @property
+    def scale_name(self) -> str:
+        """How colours follow the values, for the legend."""
+        return "" if self.signed else "logarithmic"
+
+    @property
+    def height(self) -> int:
+        """About square on a wide page."""
+        return max(320, min(760, 150 + 22 * math.ceil(len(self.names) / self.together)))
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The values of the first and the last colour."""
+        values = [c.value for c in self.cells if c.value]
+        if self.signed:
+            most = max((abs(v) for v in values), default=1.0)
+            return -most, most
+        low, high = min(values, default=1.0), max(values, default=1.0)
+        return (low, high) if high > low else (low / 10, high)
 
 
 @dataclass(frozen=True)

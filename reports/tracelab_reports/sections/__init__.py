@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tracelab.results import Section
 from tracelab_reports.figures import SectionBody
-from tracelab_reports.sections import breakdown, collectives, overlap, steps, waits
+from tracelab_reports.sections import breakdown, collectives, overlap, steps, traffic, waits
 
 __all__ = ["SECTIONS", "SectionView", "body_of", "in_order"]
 
@@ -29,6 +29,7 @@ SECTIONS: tuple[SectionView, ...] = (
     SectionView("waits", waits.build),
     SectionView("overlap", overlap.build),
     SectionView("collectives", collectives.build),
+    SectionView("traffic", traffic.build),
 )
 
 

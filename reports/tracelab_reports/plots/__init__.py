@@ -1,4 +1,4 @@
-"""Draws figures with HoloViews on Bokeh. The only module that imports either, and late: they take a second.
+"""Draws figures with HoloViews on Bokeh. The only package that imports either, and late: they take a second.
 
 Colours of text, axes and grid are left to the page's style sheet (Bokeh reads `--bk-…` variables), so that pictures
 follow the page's light or dark theme.
@@ -7,14 +7,15 @@ follow the page's light or dark theme.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from tracelab_reports.figures import COLORS, Bars, Figure, Heatmap, Line
-from tracelab_reports.words import clean, rank_label
+from tracelab_reports.figures import COLORS, Bars, Figure, Heatmap, Line, Matrix
+from tracelab_reports.plots.common import finish, plain_label
+from tracelab_reports.plots.matrix import matrix
+from tracelab_reports.words import rank_label
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,7 +25,6 @@ __all__ = ["Drawing", "bokeh_js", "draw", "plain_label"]
 
 _EXACT_CELLS = 65_536
 """Up to this many cells a heatmap holds exact values; above, steps of 1/254 of its range (a quarter of the size)."""
-_FONT = "system-ui, sans-serif"
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,6 @@ class Drawing:
 
     docs_json: str
     roots: Mapping[str, str]
-
-
-def plain_label(text: str) -> str:
-    """`text` as a label that Bokeh does not take for TeX (it would ask the network for MathJax)."""
-    return re.sub(r"(\$|\\)(?=[$(\[])", "\\1\u2060", clean(text))
 
 
 @cache
@@ -83,32 +78,17 @@ def _model(figure: Figure) -> Any:
             element = _line(figure)
         case Heatmap():
             element = _heatmap(figure)
+        case Matrix():
+            element = matrix(figure)
         case _:
             raise TypeError(f"no drawing for figures of type {type(figure).__name__}")
     return BokehRenderer.instance().get_plot(element).state
 
 
-def _finish(plot: Any, _element: Any) -> None:
-    """What every picture has in common; the rest is the style sheet's."""
-    figure = plot.state
-    figure.toolbar.logo = None
-    figure.toolbar.autohide = True
-    # Whoever drags a finger or the wheel over a picture means to scroll the page.
-    figure.toolbar.active_drag = figure.toolbar.active_scroll = None
-    figure.background_fill_color = figure.border_fill_color = None
-    figure.outline_line_color = None
-    figure.min_border_right = 16
-    for axis in (*figure.xaxis, *figure.yaxis):
-        axis.major_tick_in = 0
-        axis.axis_label_text_font_style = "normal"
-        axis.axis_label_text_font = axis.major_label_text_font = _FONT
-        axis.minor_tick_line_color = None
-
-
 def _finish_bars(plot: Any, element: Any) -> None:
     from bokeh.models import BasicTicker
 
-    _finish(plot, element)
+    finish(plot, element)
     plot.state.xaxis[0].ticker = plot.state.xgrid[0].ticker = BasicTicker(desired_num_ticks=5)
     plot.state.xgrid[0].visible = True
     plot.state.ygrid[0].visible = False
@@ -157,7 +137,7 @@ def _distinct(names: Sequence[str]) -> list[str]:
 def _finish_line(plot: Any, element: Any) -> None:
     from bokeh.models import BasicTicker
 
-    _finish(plot, element)
+    finish(plot, element)
     plot.state.xaxis[0].ticker = BasicTicker(min_interval=1, desired_num_ticks=8)
 
 
@@ -231,8 +211,8 @@ def _heatmap(figure: Heatmap) -> Any:
         grid.y_first - 0.5 + rows * grid.y_bin,
     )
 
-    def finish(plot: Any, element: Any) -> None:
-        _finish(plot, element)
+    def finish_grid(plot: Any, element: Any) -> None:
+        finish(plot, element)
         mapper = plot.handles["glyph"].color_mapper
         mapper.low, mapper.high = (low, high) if exact else (1, 255)
         mapper.nan_color = mapper.low_color = "rgba(0, 0, 0, 0)"
@@ -254,7 +234,7 @@ def _heatmap(figure: Heatmap) -> Any:
             tools=["hover"],
             default_tools=["box_zoom", "reset"],
             hover_tooltips=[(figure.x_label, "$x{0}"), (figure.y_label, "$y{0}"), (figure.value_label, value)],
-            hooks=[finish],
+            hooks=[finish_grid],
             backend="bokeh",
         )
     )
