@@ -7,7 +7,6 @@ from tracelab.tables import Column, TableSpec
 __all__ = ["GROUPS_TRAFFIC", "HOSTS_TRAFFIC", "NICS_TRAFFIC", "OUTPUTS", "PAIRS", "PATTERNS", "PLACES", "TIME"]
 
 _BYTES = Column("bytes", "int64", "payload", "B", nullable=False)
-_EXPECTED = Column("expected_bytes", "int64", "the same operations over rings in rank order, host by host", "B", nullable=False)
 _SHARE = Column("share", "float64", "of all bytes", nullable=False)
 
 PAIRS = TableSpec(

@@ -1,0 +1,127 @@
+"""Who did not enter an operation that never ended: cases decided by reading them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import polars as pl
+
+from tests.builders.frames import frame
+from tracelab.analyses.hangs import ANALYSIS, Params
+from tracelab.analysis import AnalysisResult
+from tracelab.results import Evidence, Finding
+from tracelab.tables import TABLES
+
+Row = Mapping[str, Any]
+MINUTES = 600 * 10**9
+
+
+class Given:
+    """The protocol `tracelab.analysis.Tables` over rows."""
+
+    def __init__(self, world: int, **rows: Iterable[Row]) -> None:
+        self.memo: dict[str, object] = {}
+        ranks = [{"rank": r, "host": f"h{r // 4}", "sources": "", "windows": 1, "truncated": False} for r in range(world)]
+        sources = [{"source_id": r, "part": 0, "role": "analysed", "rank": r, "world_size": world} for r in range(world)]
+        self._rows = {"ranks": ranks, "sources": sources, **{name: list(r) for name, r in rows.items()}}
+
+    def __getitem__(self, name: str) -> pl.LazyFrame:
+        return frame(TABLES[name], self._rows.get(name, ())).lazy()
+
+    def __contains__(self, name: object) -> bool:
+        return bool(self._rows.get(str(name)))
+
+    def evidence(self, source_id: int, rank: int | None, source_ts_ns: int | None, ts_ns: int | None, text: str) -> Evidence:
+        return Evidence(f"file {source_id}", rank, source_ts_ns, ts_ns, text)
+
+
+def gave_up(rank: int, seq: int, *, group: str = "0", desc: str = "default_pg", elements: int = 64, **more: Any) -> list[Row]:
+    """What the watchdog of one rank prints: the operation, then the group and how far the rank came."""
+    base = {"origin": "watchdog", "subject_rank": rank, "timed_out": seq, "line": rank, "source_id": 99, "part": 0, "status": "timed-out", "text": ""}
+    work = {**base, "operation": "all_reduce", "in_elements": elements, "out_elements": elements, "waited_ns": MINUTES}
+    return [work, {**base, "group_name": group, "group_desc": desc, "last_enqueued": seq + 7, "last_completed": seq - 1, **more}]
+
+
+def run(world: int, *progress: list[Row], **rows: Iterable[Row]) -> AnalysisResult:
+    return ANALYSIS.run(Given(world, comm_progress=[r for p in progress for r in p], **rows), Params())
+
+
+def only(result: AnalysisResult) -> Finding:
+    (finding,) = result.findings
+    assert finding.kind == "collective_hang"
+    return finding
+
+
+def test_the_one_that_does_not_report_is_the_culprit() -> None:
+    found = only(run(8, *(gave_up(r, 83) for r in range(8) if r != 4)))
+    assert (found.ranks, found.hosts, found.confidence, found.lost_s) == ([4], ["h1"], "likely", 600.0)
+
+
+def test_a_log_that_ends_before_proves_it() -> None:
+    comms = [{"source_id": r, "part": 0, "rank": r, "comm": 0, "comm_rank": r, "size": 4, "state": "complete", "line": 1} for r in range(4)]
+    key = [{"comm_key": 0, "size": 4, "ranks": [0, 1, 2, 3], "seen": 4, "origin": "comm-id", "name": "4"}]
+    counts = {0: 90, 1: 90, 2: 82, 3: 90}
+    lines = [
+        {"source_id": r, "part": 0, "rank": r, "comm": 0, "seq": n, "line": n + 2, "origin": "coll-line", "operation": "all_reduce", "state": "enqueued"}
+        for r, count in counts.items()
+        for n in range(count)
+    ]
+    progress = [gave_up(r, 83) for r in (0, 1, 3)]
+    found = only(run(4, *progress, communicators=comms, job_communicators=key, logged_collectives=lines))
+    assert (found.ranks, found.confidence) == ([2], "proven")
+    assert found.evidence[0].source == "file 2"
+    assert "line 83" in found.evidence[0].text
+
+
+def test_a_trace_that_launches_less_proves_it() -> None:
+    records = [
+        {"source_id": r, "part": 0, "rank": r, "recorded_on": "cpu_op", "group_name": "0", "group_desc": "default_pg", "group_size": 4, "ts_ns": n}
+        for r, count in {0: 75, 1: 75, 2: 75, 3: 67}.items()
+        for n in range(count)
+    ]
+    found = only(run(4, *(gave_up(r, 83) for r in (0, 1, 2)), comm_records=records))
+    assert (found.ranks, found.confidence) == ([3], "proven")
+
+
+def test_a_victim_in_the_middle_of_a_chain_is_not_blamed() -> None:
+    """Rank 1 is missing in the group of 0 and 1 because it waits for rank 2 in the group of 1 and 2."""
+    groups = [
+        {"source_id": 0, "part": 0, "rank": 0, "group_name": "5", "group_desc": "a", "group_ranks": [0, 1], "size": 2},
+        {"source_id": 1, "part": 0, "rank": 1, "group_name": "6", "group_desc": "b", "group_ranks": [1, 2], "size": 2},
+    ]
+    dump = {"origin": "flight-recorder", "status": "running", "line": 0, "part": 0, "source_id": 7, "text": ""}
+    recorded = [
+        {**dump, "subject_rank": 1, "group_name": "5", "group_desc": "a", "last_enqueued": 9, "last_completed": 9},
+        {**dump, "subject_rank": 2, "group_name": "6", "group_desc": "b", "last_enqueued": 3, "last_completed": 3},
+    ]
+    result = run(4, gave_up(0, 10, group="5", desc="a"), gave_up(1, 4, group="6", desc="b"), recorded, process_groups=groups)
+    assert (only(result).ranks, only(result).confidence) == ([2], "proven")
+
+
+def test_an_order_that_differs_between_ranks_is_a_circle() -> None:
+    groups = [{"source_id": 0, "part": 0, "rank": 0, "group_name": n, "group_desc": d, "group_ranks": [0, 1], "size": 2} for n, d in (("5", "a"), ("6", "b"))]
+    dump = {"origin": "flight-recorder", "status": "running", "line": 0, "part": 0, "source_id": 7, "text": ""}
+    recorded = [
+        {**dump, "subject_rank": 1, "group_name": "5", "group_desc": "a", "last_enqueued": 9, "last_completed": 9},
+        {**dump, "subject_rank": 0, "group_name": "6", "group_desc": "b", "last_enqueued": 3, "last_completed": 3},
+    ]
+    found = only(run(2, gave_up(0, 10, group="5", desc="a"), gave_up(1, 4, group="6", desc="b"), recorded, process_groups=groups))
+    assert (found.ranks, found.confidence) == ([0, 1], "possible")
+    assert "order" in found.summary
+
+
+def test_a_size_that_differs_is_named() -> None:
+    found = only(run(4, *(gave_up(r, 10, elements=64 if r != 2 else 65) for r in range(4))))
+    assert (found.ranks, found.confidence) == ([2], "likely")
+
+
+def test_nobody_is_blamed_where_all_entered_or_most_are_silent() -> None:
+    assert only(run(4, *(gave_up(r, 10) for r in range(4)))).ranks == []
+    assert only(run(8, gave_up(0, 10))).ranks == []
+    assert only(run(8, gave_up(0, 10), gave_up(1, 10))).ranks == []
+
+
+def test_no_watchdog_no_hang() -> None:
+    progress = [{"origin": "flight-recorder", "status": "ok", "subject_rank": 0, "last_enqueued": 3, "line": 0, "part": 0, "source_id": 0, "text": ""}]
+    assert run(2, progress).findings == ()
