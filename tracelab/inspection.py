@@ -69,8 +69,9 @@ def _span(found: Sequence[Assignment]) -> tuple[int | None, int | None]:
 
 def _jobs(ranks: RankMap) -> list[FoundJob]:
     out = []
-    for number in sorted({a.job for a in ranks.assignments}):
-        mine = [a for a in ranks.assignments if a.job == number]
+    told = [a for a in ranks.assignments if a.role != "no-events"]
+    for number in sorted({a.job for a in told}):
+        mine = [a for a in told if a.job == number]
         seen = {a.process.rank if a.process.rank is not None else ("?", a.process.source) for a in mine}
         world = max((a.process.world_size for a in mine if a.process.world_size), default=None)
         out.append(FoundJob(number, len(seen), world, sorted({a.process.name for a in mine}), *_span(mine)))

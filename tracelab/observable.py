@@ -53,7 +53,7 @@ def _of_content(steps: pl.DataFrame, tables: Mapping[str, pl.LazyFrame]) -> list
     return out
 
 
-_UNREAD = ("SQLite", "Nsight", "NCCL", "NIC counters", "Prometheus", "InfiniBand", "switch counters", "LLDP")
+_UNREAD = ("Nsight", "NIC counters", "Prometheus", "InfiniBand", "switch counters", "LLDP")
 
 
 def _of_network(info: RunInfo, inputs: Sequence[Input]) -> list[NotObservable]:

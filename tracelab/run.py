@@ -33,6 +33,7 @@ from tracelab.inspection import Inspection, inspect_job
 from tracelab.plugins import Notice
 from tracelab.results import Evidence, Price, RunResult
 from tracelab.tables import ALIGNED_TABLES, CLOCKS, PARSED_TABLES, RANKS, STEPS, TABLES, TRAFFIC_TABLES
+from tracelab.traffic.build import Traffic, traffic_tables
 
 if TYPE_CHECKING:
     import polars as pl
@@ -119,13 +120,18 @@ class Run:
         return align(scan_parsed(self.ingested, self.rank_map), self._clocked, self.rank_map.world_size)
 
     @cached_property
+    def traffic(self) -> Traffic:
+        """Communicators, edges, operations and bytes of the job, from its logs and captures together."""
+        return traffic_tables(scan_parsed(self.ingested, self.rank_map), self.aligned.derived, self.hosts, self.rank_map.world_size)
+
+    @cached_property
     def tables(self) -> JobTables:
         """All tables, on the aligned clock."""
         parsed = scan_parsed(self.ingested, self.rank_map)
         frames: dict[str, pl.LazyFrame] = {"sources": self.sources.lazy(), "notices": notices_frame(self.notices).lazy(), "ranks": self.ranks.lazy()}
         frames |= {spec.name: self.aligned.to_aligned(parsed[spec.name]) if "ts_ns" in spec.names else parsed[spec.name] for spec in PARSED_TABLES}
         frames |= {spec.name: self.aligned.derived[spec.name].lazy() for spec in ALIGNED_TABLES}
-        frames |= {spec.name: spec.empty().lazy() for spec in TRAFFIC_TABLES}
+        frames |= {spec.name: self.traffic.frames[spec.name].lazy() for spec in TRAFFIC_TABLES}
         frames["steps"] = self.steps.lazy()
         return JobTables({name: frames[name] for name in TABLES}, [i.candidate.name for i in self.ingested])
 
@@ -144,7 +150,7 @@ class Run:
             found += [FileNotice(item.candidate.name, n) for n in of_file]
         found += [*self._identity_notices, *self.rank_map.notices]
         if self.rank_map.used:
-            found += [FileNotice("", n) for n in self.aligned.notices]
+            found += [FileNotice("", n) for n in (*self.aligned.notices, *self.traffic.notices)]
         return tuple(found)
 
     @cached_property

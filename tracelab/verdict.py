@@ -10,12 +10,17 @@ from tracelab.units import NS_PER_S, format_duration, format_share
 __all__ = ["verdict"]
 
 _MATTERS = ("critical", "major", "minor")
+_HEAVY = ("critical", "major")
 
 
 def verdict(info: RunInfo, findings: Sequence[Finding], attribution: Attribution | None, statuses: Sequence[AnalysisStatus] = ()) -> str:
     """What cost the most, or that nothing stands out; always with how much of the job was seen."""
     seen = _seen(info)
     matter = [f for f in findings if f.severity in _MATTERS]
+    unpriced = next((f for f in matter if f.lost_s == 0 and f.severity in _HEAVY and f.confidence != "possible"), None)
+    if unpriced is not None and (matter[0].lost_s == 0 or matter[0] is unpriced):
+        # A proven fallback whose cost the files do not show comes before possible faults of no known cost.
+        matter = [unpriced, *(f for f in matter if f is not unpriced)]
     failed = [s.id for s in statuses if s.status == "error"]
     if not matter and (failed or not info.steps):
         why = f"the analyses {', '.join(failed)} failed" if failed else "the files show no step of the job"
@@ -29,9 +34,15 @@ def verdict(info: RunInfo, findings: Sequence[Finding], attribution: Attribution
             others = f"{unseen} unseen one{'s' if unseen > 1 else ''}"
             what = f"No cause of lost time stands out on the ranks that were seen; {others} can neither be blamed nor cleared"
         return f"{what}: {seen}{_where_time_goes(attribution, unseen)}."
-    summary = matter[0].summary.rstrip(".")
-    more = f" {len(matter) - 1} more finding{'s' if len(matter) > 2 else ''} below." if len(matter) > 1 else ""
-    return f"{summary[:1].upper()}{summary[1:]} ({seen}).{more}"
+    summary = _capital(matter[0].summary.rstrip("."))
+    beside = f" Besides: {unpriced.summary.rstrip('.')}." if unpriced is not None and unpriced is not matter[0] else ""
+    rest = len(matter) - 1 - bool(beside)
+    more = f" {rest} more finding{'s' if rest > 1 else ''} below." if rest else ""
+    return f"{summary} ({seen}).{beside}{more}"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _seen(info: RunInfo) -> str:

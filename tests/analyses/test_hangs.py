@@ -24,7 +24,7 @@ class Given:
         self.memo: dict[str, object] = {}
         ranks = [{"rank": r, "host": f"h{r // 4}", "sources": "", "windows": 1, "truncated": False} for r in range(world)]
         sources = [{"source_id": r, "part": 0, "role": "analysed", "rank": r, "world_size": world} for r in range(world)]
-        self._rows = {"ranks": ranks, "sources": sources, **{name: list(r) for name, r in rows.items()}}
+        self._rows: dict[str, list[Row]] = {"ranks": list(ranks), "sources": list(sources), **{name: list(r) for name, r in rows.items()}}
 
     def __getitem__(self, name: str) -> pl.LazyFrame:
         return frame(TABLES[name], self._rows.get(name, ())).lazy()
@@ -43,7 +43,7 @@ def gave_up(rank: int, seq: int, *, group: str = "0", desc: str = "default_pg", 
     return [work, {**base, "group_name": group, "group_desc": desc, "last_enqueued": seq + 7, "last_completed": seq - 1, **more}]
 
 
-def run(world: int, *progress: list[Row], **rows: Iterable[Row]) -> AnalysisResult:
+def run(world: int, *progress: Iterable[Row], **rows: Iterable[Row]) -> AnalysisResult:
     return ANALYSIS.run(Given(world, comm_progress=[r for p in progress for r in p], **rows), Params())
 
 

@@ -38,7 +38,7 @@ class Given:
 def sent(src: int, dst: int, amount: int, *, gpus: int = 2, operation: str = "all_reduce", algorithm: str = "RING", **more: Any) -> Row:
     hosts = {"src_host": f"h{src // gpus}", "dst_host": f"h{dst // gpus}"}
     base = {"src_rank": src, "dst_rank": dst, "bytes": amount, "operations": 1, "operation": operation, "algorithm": algorithm, "group_id": 0}
-    return {**base, **hosts, "rung": "stated", **more}
+    return {**base, **hosts, "rung": "stated", "window": "capture", **more}
 
 
 def ring(order: list[int], amount: int, **more: Any) -> list[Row]:
@@ -113,7 +113,11 @@ def test_a_thousand_ranks_are_told_apart_and_more_are_taken_together() -> None:
 
 PATTERNS = {
     "ring": ring(list(range(8)), 7, gpus=1),
-    "hierarchical": ring(list(range(16)), 7, gpus=8),
+    "hierarchical": [
+        *ring(list(range(8)), 7, gpus=8),
+        *ring(list(range(8, 16)), 7, gpus=8, group_id=1),
+        *(row for k in range(8) for row in ring([k, k + 8], 3, gpus=8, group_id=2 + k)),
+    ],
     "all-to-all": [sent(a, b, 5, operation="all_to_all", algorithm="P2P") for a in range(6) for b in range(6) if a != b],
     "pipeline neighbours": [sent(a, a + 1, 5, operation="send", algorithm="P2P") for a in range(5)]
     + [sent(a + 1, a, 5, operation="send", algorithm="P2P") for a in range(5)],
@@ -128,6 +132,10 @@ def test_patterns(name: str) -> None:
     assert name_pattern(frame(TRAFFIC, PATTERNS[name])).name == name
 
 
+def test_one_ring_over_hosts_is_a_ring() -> None:
+    assert name_pattern(frame(TRAFFIC, ring(list(range(16)), 7, gpus=8))).name == "ring"
+
+
 def test_concentration() -> None:
     even = name_pattern(frame(TRAFFIC, PATTERNS["ring"]))
     hub = name_pattern(frame(TRAFFIC, PATTERNS["hub"]))
@@ -136,6 +144,29 @@ def test_concentration() -> None:
     # The hub passes 70, seven others 10 each: G = Σ(2i-n-1)x_i / (n Σx) = (7·70 + Σ_{i=1..7}(2i-9)·10) / (8·140).
     assert hub.top_tenth == 1.0
     assert hub.gini == pytest.approx((7 * 70 + 10 * sum(2 * i - 9 for i in range(1, 8))) / (8 * 140))
+
+
+def test_expected_pairs_stand_beside_found_ones() -> None:
+    """The ring 0-2-1-3 against the ring 0-1-2-3: edges 2-1 and 1-3 are not expected, 0-1 and 1-2 are not found."""
+    rows = ring([0, 2, 1, 3], 9)
+    plain = [{"src_rank": a, "dst_rank": b, "window": "capture", "bytes": 9} for a, b in ((0, 1), (1, 2), (2, 3), (3, 0))]
+    pairs = run(rows, traffic_expected=plain).frames["traffic_pairs"]
+    assert {(r["src_rank"], r["dst_rank"]): (r["bytes"], r["expected_bytes"]) for r in pairs.to_dicts()} == {
+        (0, 2): (9, 0),
+        (2, 1): (9, 0),
+        (1, 3): (9, 0),
+        (3, 0): (9, 9),
+        (0, 1): (0, 9),
+        (1, 2): (0, 9),
+        (2, 3): (0, 9),
+    }
+
+
+def test_captures_are_shown_alone_and_the_rest_is_said() -> None:
+    result = run([sent(0, 1, 10), sent(0, 1, 5_000_000, window="log")])
+    assert result.frames["traffic_pairs"]["bytes"].to_list() == [10]
+    assert result.answer.endswith("Logs hold 5.00 MB more, outside the captures.")
+    assert run([sent(0, 1, 5, window="log")]).frames["traffic_pairs"]["bytes"].to_list() == [5]
 
 
 def test_no_bytes_have_no_pattern() -> None:

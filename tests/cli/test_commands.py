@@ -118,11 +118,11 @@ def test_nothing_usable_is_3_and_says_what_was_found(call: Call, tmp_path: Path,
     folder = tmp_path / "d"
     folder.mkdir()
     assert call(command, folder).code == 3
-    (folder / "debug.log").write_text("node:1:2 [0] NCCL INFO Bootstrap : Using eth0\n")
+    (folder / "nic.log").write_text("NIC statistics:\n     rx_bytes: 1\n")
     (folder / "torn.json.gz").write_bytes(gzip.compress(b'{"traceEvents": [')[:15])
     ended = call(command, folder)
     assert ended.code == 3
-    assert "1 × NCCL log (debug.log)" in ended.err
+    assert "1 × NIC counters (ethtool -S) (nic.log)" in ended.err
     assert "Traceback" not in ended.err
 
 

@@ -21,14 +21,14 @@ def found(root: Path) -> dict[str, tuple[str | None, str]]:
 
 def test_other_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "a.sqlite").write_bytes(b"SQLite format 3\0" + b"\0" * 100)
-    (tmp_path / "debug.log").write_text("node:1:2 [0] NCCL INFO Bootstrap : Using eth0\n")
+    (tmp_path / "nic.log").write_text("NIC statistics:\n     rx_bytes: 1\n")
     (tmp_path / "metrics.prom").write_text("# HELP x y\n# TYPE x counter\nx 1\n")
     (tmp_path / "notes.md").write_text("hello\n")
     (tmp_path / "all.zip").write_bytes(b"PK\x03\x04rest")
     files = found(tmp_path)
-    assert {n: p for n, (p, _) in files.items()} == dict.fromkeys(("a.sqlite", "all.zip", "debug.log", "metrics.prom", "notes.md"))
+    assert {n: p for n, (p, _) in files.items()} == dict.fromkeys(("a.sqlite", "all.zip", "metrics.prom", "nic.log", "notes.md"))
     assert files["a.sqlite"][1] == "SQLite database (Nsight Systems exports are)"
-    assert files["debug.log"][1] == "NCCL log"
+    assert files["nic.log"][1] == "NIC counters (ethtool -S)"
     assert files["metrics.prom"][1] == "Prometheus metrics"
     assert files["all.zip"][1] == "zip archive: unpack it first"
 

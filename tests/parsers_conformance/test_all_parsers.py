@@ -17,6 +17,7 @@ from tracelab.tables import PARSED_TABLES, TableSpec
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_traces"
 CERTAIN_ENOUGH = 0.5
+SPANS = ("gpu_spans", "host_spans", "memory_events", "gpu_counters")
 
 
 @dataclasses.dataclass
@@ -115,9 +116,12 @@ def test_every_event_is_accounted_for(path: Path) -> None:
     kinds = [c.kind for c in info.event_counts]
     assert len(kinds) == len(set(kinds))
     assert all(c.count > 0 for c in info.event_counts)
-    rows = sum(batch.num_rows for name in ("gpu_spans", "host_spans", "memory_events", "gpu_counters") for batch in emit.batches.get(name, ()))
-    assert sum(c.count for c in info.event_counts if c.stored) == rows
     assert not info.truncated
+    stored = sum(c.count for c in info.event_counts if c.stored)
+    if _owner(path).kind == "timeline":
+        assert stored == sum(batch.num_rows for name in SPANS for batch in emit.batches.get(name, ()))
+    else:  # a message of a log may give several rows, or be part of one
+        assert 0 < stored <= sum(batch.num_rows for batches in emit.batches.values() for batch in batches)
 
 
 @TRACES
@@ -129,9 +133,12 @@ def test_the_source_is_described(path: Path) -> None:
         for batch in batches:
             assert set(batch.column("part").to_pylist()) <= parts
     for part in info.parts:
+        if _owner(path).kind == "log" and part.start_ns is None:
+            assert part.end_ns is None
+            continue
         assert part.start_ns is not None
         assert part.end_ns is not None
-        assert part.start_ns < part.end_ns
+        assert part.start_ns <= part.end_ns
     assert emit.read == sorted(emit.read)
     assert emit.read[-1] <= path.stat().st_size
 
@@ -159,13 +166,15 @@ def test_parsing_twice_gives_the_same(path: Path) -> None:
 @TRACES
 def test_a_cut_file_gives_its_beginning_or_an_error_never_silence(path: Path, tmp_path: Path) -> None:
     parser = _owner(path)
+    # A text of lines may end after any of them: only a line that is cut itself can be told.
+    lines = parser.kind == "log" and path.suffix in {".log", ".txt"}
     for copy in _cut_copies(path, tmp_path):
         emit = Collected()
         try:
             info = parser.parse(SourceFile(copy, copy.name), emit)
         except (TracelabError, OSError):
             continue
-        assert info.truncated or emit.notices, copy.name
+        assert info.truncated or emit.notices or lines, copy.name
         for name, batches in emit.batches.items():
             assert all(batch.schema.equals(next(t for t in parser.tables if t.name == name).arrow) for batch in batches)
 

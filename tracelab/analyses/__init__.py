@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracelab.analyses import breakdown, clocks, collectives, exposure, overlap, steps, stragglers, waits
+from tracelab.analyses import breakdown, clocks, collectives, configuration, exposure, hangs, overlap, steps, stragglers, traffic, waits
 from tracelab.analysis import Analysis
 
 __all__ = ["ANALYSES"]
@@ -15,5 +15,8 @@ ANALYSES: tuple[Analysis, ...] = (
     waits.ANALYSIS,
     stragglers.ANALYSIS,
     exposure.ANALYSIS,
+    hangs.ANALYSIS,
+    traffic.ANALYSIS,
+    configuration.ANALYSIS,
     clocks.ANALYSIS,
 )

@@ -68,8 +68,8 @@ def _members(tables: Tables, name: str | None, desc: str | None, reporters: set[
 
 
 def _from_watchdogs(tables: Tables, world: int) -> dict[tuple[str, str], Stuck]:
-    rows = tables["comm_progress"].filter((pl.col("origin") == "watchdog") & pl.col("subject_rank").is_between(0, world - 1))
-    rows = rows.sort("source_id", "line").collect()
+    watchdogs = tables["comm_progress"].filter((pl.col("origin") == "watchdog") & pl.col("subject_rank").is_between(0, world - 1))
+    rows = watchdogs.sort("source_id", "line").collect()
     found: dict[tuple[str, str], Stuck] = {}
     gave_up = rows.filter((pl.col("status") == "timed-out") & pl.col("timed_out").is_not_null())
     # The line that names the operation seldom names the group; the one that follows it on the same rank does.
@@ -93,9 +93,9 @@ def _from_watchdogs(tables: Tables, world: int) -> dict[tuple[str, str], Stuck]:
             waited = f"rank {r['subject_rank']} waited {format_duration(r['waited_ns'])} for {stuck.operation} number {r['timed_out']}"
             stuck.evidence.append(tables.evidence(r["source_id"], r["subject_rank"], r["source_ts_ns"], r["ts_ns"], f"line {r['line']}: {waited}"))
     for r in rows.filter(pl.col("last_enqueued").is_not_null()).iter_rows(named=True):
-        stuck = found.get((r["group_name"] or "", r["group_desc"] or ""))
-        if stuck is not None:
-            standing = stuck.of(r["subject_rank"])
+        named = found.get((r["group_name"] or "", r["group_desc"] or ""))
+        if named is not None:
+            standing = named.of(r["subject_rank"])
             standing.entered, standing.completed = max(standing.entered or 0, r["last_enqueued"]), r["last_completed"]
             standing.origin = standing.origin or "watchdog"
     for (name, desc), stuck in found.items():
@@ -124,8 +124,8 @@ def _from_logs(tables: Tables, stuck: Stuck) -> None:
     of_comm = tables["communicators"].filter((pl.col("state") != "seen") & (pl.col("size") == len(stuck.members)))
     of_comm = of_comm.filter(pl.len().over("source_id", "part") == 1).select("source_id", "part", "comm", "rank")
     logged = tables["logged_collectives"].filter((pl.col("origin") == "coll-line") & ~pl.col("operation").cast(pl.String).is_in(["send", "recv"]))
-    counts = of_comm.join(logged.select("source_id", "part", "comm", "line"), on=["source_id", "part", "comm"], how="left")
-    counts = counts.group_by("rank", "source_id").agg(pl.col("line").count().alias("ops"), pl.col("line").max()).sort("rank").collect()
+    lines = of_comm.join(logged.select("source_id", "part", "comm", "line"), on=["source_id", "part", "comm"], how="left")
+    counts = lines.group_by("rank", "source_id").agg(pl.col("line").count().alias("ops"), pl.col("line").max()).sort("rank").collect()
     if not counts["ops"].sum():
         return
     for rank, source, ops, line in counts.iter_rows():

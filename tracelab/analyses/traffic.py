@@ -29,11 +29,14 @@ class Params:
 
 
 def _run(tables: Tables, params: Params) -> AnalysisResult:
-    traffic = tables["traffic"].with_columns(pl.col("operation", "algorithm", "transport", "rung").cast(pl.String)).collect(engine="streaming")
+    window, beside = _window(tables)
+    text = pl.col("operation", "algorithm", "transport", "rung").cast(pl.String)
+    traffic = tables["traffic"].filter(pl.col("window") == window).with_columns(text).collect(engine="streaming")
+    expected = tables["traffic_expected"].filter(pl.col("window") == window).collect(engine="streaming")
     order = places(tables, traffic)
-    pairs = by_pair(traffic, order, params.most_pairs)
+    pairs = by_pair(traffic, expected, order, params.most_pairs)
     hosts = by_host(traffic)
-    groups = by_group(tables, traffic)
+    groups = by_group(tables, traffic, window)
     time = over_time(tables)
     patterns = _patterns(tables, traffic)
     frames = {
@@ -51,7 +54,15 @@ def _run(tables: Tables, params: Params) -> AnalysisResult:
     degraded = ""
     if guessed:
         degraded = f"the edges of {format_share(guessed / total)} of the bytes are stated by no file: they are completed or assumed (column rung)"
-    return AnalysisResult(_answer(traffic, groups, patterns, time, total), frames, degraded=degraded, not_observable=tuple(unseen))
+    answer = _answer(traffic, groups, patterns, time, total) + (f" Logs hold {format_bytes(beside)} more, outside the captures." if beside else "")
+    return AnalysisResult(answer, frames, degraded=degraded, not_observable=tuple(unseen))
+
+
+def _window(tables: Tables) -> tuple[str, int]:
+    """The captures' operations where there are any, so that bytes and times are of one window; and the bytes outside of it."""
+    sums = dict(tables["traffic"].group_by(pl.col("window").cast(pl.String)).agg(pl.col("bytes").sum()).collect().iter_rows())
+    window = "capture" if sums.get("capture") or "log" not in sums else "log"
+    return window, sum(v for name, v in sums.items() if name != window)
 
 
 def _patterns(tables: Tables, traffic: pl.DataFrame) -> pl.DataFrame:

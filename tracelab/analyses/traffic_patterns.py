@@ -101,16 +101,14 @@ def _shape(
     named = set(traffic["operation"].unique())
     if named <= {"send", "recv", "send_recv"} and partners.max() <= 2:
         return "pipeline neighbours", f"only point-to-point operations, and no rank has more than {int(partners.max())} partners"
+    if (inside := _two_levels(traffic)) is not None:
+        return "hierarchical", f"{format_share(inside)} of the bytes stay in groups inside one host; all others are in groups with one rank per host"
     algorithms = set(traffic["algorithm"].unique())
     if algorithms == {"RING"} and _balanced(edges, weight, ranks):
-        if crossing and _inside_first(pairs, crossing):
-            return "hierarchical", f"rings; {format_share(1 - crossing)} of the bytes stay inside a host, and every rank sends what it receives"
-        return "ring", f"every rank sends as much as it receives, to at most {int(out_degree.max())} successors"
+        return "ring", f"every rank sends as much as it receives, to at most {int(out_degree.max())} successors; {format_share(crossing)} crosses hosts"
     if algorithms <= {"TREE", "NVLS_TREE"}:
-        return "tree", f"{', '.join(sorted(algorithms))}: {len(weight)} directed edges over {ranks} ranks"
-    if crossing and _inside_first(pairs, crossing):
-        return "hierarchical", f"{format_share(1 - crossing)} of the bytes stay inside a host"
-    return "mixed", f"{len(weight)} directed pairs, {', '.join(sorted(algorithms))}"
+        return "tree", f"{', '.join(sorted(algorithms))}: {len(weight)} directed edges over {ranks} ranks; {format_share(crossing)} crosses hosts"
+    return "mixed", f"{len(weight)} directed pairs, {', '.join(sorted(algorithms))}; {format_share(crossing)} crosses hosts"
 
 
 def _partners(edges: Int, ranks: int) -> Int:
@@ -123,10 +121,15 @@ def _balanced(edges: Int, weight: Float, ranks: int) -> bool:
     return bool(np.all(np.abs(sent - received) <= _SAME * np.maximum(sent, received)))
 
 
-def _inside_first(pairs: pl.DataFrame, crossing: float) -> bool:
-    """Whether fewer bytes cross hosts than if ranks were spread over them by chance."""
-    hosts = pairs["crosses"].drop_nulls()
-    return hosts.len() == pairs.height and crossing < 0.5
+def _two_levels(traffic: pl.DataFrame) -> float | None:
+    """The share of bytes in groups inside hosts, where every group lies in one host or crosses at each of its edges; else None."""
+    rows = traffic.filter(pl.col("bytes") > 0).with_columns((pl.col("src_host") != pl.col("dst_host")).alias("crosses"))
+    if rows["crosses"].null_count():
+        return None
+    groups = rows.group_by("group_id").agg(pl.col("crosses").any().alias("any"), pl.col("crosses").all().alias("all"), pl.col("bytes").sum())
+    pure = (groups["any"] == groups["all"]).all()
+    inside = int(groups.filter(~pl.col("any"))["bytes"].sum())
+    return inside / int(groups["bytes"].sum()) if pure and groups["any"].any() and inside else None
 
 
 def repeats_after(volumes: Sequence[int]) -> int | None:

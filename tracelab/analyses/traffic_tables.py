@@ -7,6 +7,7 @@ from tracelab.tables import Column, TableSpec
 __all__ = ["GROUPS_TRAFFIC", "HOSTS_TRAFFIC", "NICS_TRAFFIC", "OUTPUTS", "PAIRS", "PATTERNS", "PLACES", "TIME"]
 
 _BYTES = Column("bytes", "int64", "payload", "B", nullable=False)
+_EXPECTED = Column("expected_bytes", "int64", "what the same operations would put there over rings in rank order, host by host", "B", nullable=False)
 _SHARE = Column("share", "float64", "of all bytes", nullable=False)
 
 PAIRS = TableSpec(
@@ -19,6 +20,7 @@ PAIRS = TableSpec(
         Column("dst_rank", "int32", "receiver; the first of those that share the row", nullable=False),
         Column("ranks", "int32", "neighbouring ranks on either side that share the row; 1 in general", nullable=False),
         _BYTES,
+        _EXPECTED,
         _SHARE,
         Column("crosses_hosts", "bool", "sender and receiver are on different hosts; null where a host is unknown"),
         Column("transport", "string", "transport of most of the bytes"),

@@ -29,11 +29,13 @@ def places(tables: Tables, traffic: pl.DataFrame) -> pl.DataFrame:
     return PLACES.conform(frame.with_columns(local.alias("local"), pl.col("sent_bytes", "received_bytes").fill_null(0)).select(PLACES.names))
 
 
-def by_pair(traffic: pl.DataFrame, order: pl.DataFrame, most: int) -> pl.DataFrame:
+def by_pair(traffic: pl.DataFrame, expected: pl.DataFrame, order: pl.DataFrame, most: int) -> pl.DataFrame:
     """PAIRS; ranks are taken together, from two neighbours on, until they fit `most` rows and `MOST_RANKS` places."""
     place = dict(order.select("rank", "position").iter_rows())
-    put = pl.col("src_rank").replace_strict(place, return_dtype=pl.Int32), pl.col("dst_rank").replace_strict(place, return_dtype=pl.Int32)
-    rows = traffic.with_columns(put[0].alias("src_position"), put[1].alias("dst_position"))
+    put = [pl.col(f"{end}_rank").replace_strict(place, default=None, return_dtype=pl.Int32).alias(f"{end}_position") for end in ("src", "dst")]
+    plain = expected.select("src_rank", "dst_rank", expected_bytes="bytes").with_columns(put)
+    rows = pl.concat([traffic.with_columns(put), plain], how="diagonal").drop_nulls(["src_position", "dst_position"])
+    rows = rows.with_columns(pl.col("bytes", "expected_bytes").fill_null(0))
     together = math.ceil(order.height / MOST_RANKS) if order.height else 1
     cells = _cells(rows, together)
     while cells.select("src_position", "dst_position").n_unique() > most:
@@ -42,11 +44,11 @@ def by_pair(traffic: pl.DataFrame, order: pl.DataFrame, most: int) -> pl.DataFra
     total = int(cells["bytes"].sum())
     heaviest = cells.sort("bytes", "transport", "nic", "rung", descending=[True, False, False, False], nulls_last=True)
     pairs = heaviest.group_by("src_position", "dst_position", maintain_order=True).agg(
-        pl.col("bytes").sum(),
-        pl.col("crosses_hosts").first(),
+        pl.col("bytes", "expected_bytes").sum(),
+        pl.col("crosses_hosts").any(),
         pl.col("transport").first(),
         pl.col("nic").first(),
-        pl.col("rung").first(),
+        pl.col("rung").first().fill_null("none"),
     )
     ranks = dict(order.select("position", "rank").iter_rows())
     return PAIRS.conform(
@@ -64,7 +66,7 @@ def _cells(rows: pl.DataFrame, together: int) -> pl.DataFrame:
     return (
         rows.with_columns(first[0].alias("src_position"), first[1].alias("dst_position"), (pl.col("src_host") != pl.col("dst_host")).alias("crosses_hosts"))
         .group_by("src_position", "dst_position", "transport", "nic", "rung")
-        .agg(pl.col("bytes").sum(), pl.col("crosses_hosts").any())
+        .agg(pl.col("bytes", "expected_bytes").sum(), pl.col("crosses_hosts").any())
     )
 
 
@@ -89,8 +91,8 @@ def by_nic(traffic: pl.DataFrame) -> pl.DataFrame:
     return NICS_TRAFFIC.conform(frame.select(NICS_TRAFFIC.names))
 
 
-def by_group(tables: Tables, traffic: pl.DataFrame) -> pl.DataFrame:
-    """GROUPS_TRAFFIC, the most bytes first."""
+def by_group(tables: Tables, traffic: pl.DataFrame, window: str) -> pl.DataFrame:
+    """GROUPS_TRAFFIC of a window, the most bytes first."""
     groups = tables["groups"].select("group_id", "name", "ranks").collect()
     names = {g: n for g, n, _ in groups.iter_rows()}
     host_of = dict(traffic.select("src_rank", "src_host").unique().drop_nulls().iter_rows()) | dict(
@@ -105,6 +107,7 @@ def by_group(tables: Tables, traffic: pl.DataFrame) -> pl.DataFrame:
         pl.when(known).then(crossing.sum()).alias("cross_host_bytes"),
     )
     ops = tables["operations"].with_columns(pl.col("operation").cast(pl.String)).filter(pl.col("bytes").is_not_null())
+    ops = ops.filter((pl.col("origin") == "log") == (window == "log"))
     totals = ops.group_by("group_id", "operation").agg(pl.len().cast(pl.Int64).alias("operations"), pl.col("bytes").sum().alias("payload")).collect()
     frame = frame.join(totals, on=["group_id", "operation"], how="left", nulls_equal=True).with_columns(pl.col("operations").fill_null(0))
     least = [_least(r["operation"], r["payload"], members.get(r["group_id"]), r["cross_host_bytes"]) for r in frame.iter_rows(named=True)]

@@ -24,7 +24,6 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
 )
 _CONTENT: tuple[tuple[re.Pattern[bytes], str], ...] = (
     (re.compile(rb'"tracelab\.findings/'), "result document of tracelab"),
-    (re.compile(rb"NCCL (INFO|WARN|TRACE|VERSION)"), "NCCL log"),
     (re.compile(rb"^NIC statistics:", re.MULTILINE), "NIC counters (ethtool -S)"),
     (re.compile(rb"^# (HELP|TYPE) ", re.MULTILINE), "Prometheus metrics"),
     (re.compile(rb'"resultType"\s*:\s*"(matrix|vector)"'), "Prometheus query result"),

@@ -21,7 +21,7 @@ from tracelab.tables.logs import (
 from tracelab.tables.schema import Column, DType, TableSpec
 from tracelab.tables.source import NOTICES, RANKS, SOURCES
 from tracelab.tables.spans import COMM_RECORDS, GPU_COUNTERS, GPU_SPANS, HOST_SPANS, MEMORY_EVENTS, PROCESS_GROUPS
-from tracelab.tables.traffic import EDGES, JOB_COMMUNICATORS, OPERATIONS, TRAFFIC, TRAFFIC_STEPS
+from tracelab.tables.traffic import EDGES, JOB_COMMUNICATORS, OPERATIONS, TRAFFIC, TRAFFIC_EXPECTED, TRAFFIC_STEPS
 
 __all__ = [
     "ALIGNED_TABLES",
@@ -58,6 +58,7 @@ __all__ = [
     "STEPS",
     "TABLES",
     "TRAFFIC",
+    "TRAFFIC_EXPECTED",
     "TRAFFIC_STEPS",
     "TRAFFIC_TABLES",
     "TUNING",
@@ -89,7 +90,7 @@ PARSED_TABLES = (GPU_SPANS, HOST_SPANS, COMM_RECORDS, PROCESS_GROUPS, MEMORY_EVE
 ALIGNED_TABLES = (STEPS, GROUPS, COLLECTIVES, MATCHES, ARRIVALS, CLOCKS)
 """Derived from the parsed ones when all sources of a job are put on one clock."""
 
-TRAFFIC_TABLES = (JOB_COMMUNICATORS, EDGES, OPERATIONS, TRAFFIC, TRAFFIC_STEPS)
+TRAFFIC_TABLES = (JOB_COMMUNICATORS, EDGES, OPERATIONS, TRAFFIC, TRAFFIC_EXPECTED, TRAFFIC_STEPS)
 """Derived from logs and matched collectives: who sends how much to whom."""
 
 TABLES = {t.name: t for t in (SOURCES, RANKS, NOTICES, *PARSED_TABLES, *ALIGNED_TABLES, *TRAFFIC_TABLES)}

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from tracelab.tables.schema import Column, TableSpec
 
-__all__ = ["EDGES", "JOB_COMMUNICATORS", "OPERATIONS", "TRAFFIC", "TRAFFIC_STEPS"]
+__all__ = ["EDGES", "JOB_COMMUNICATORS", "OPERATIONS", "TRAFFIC", "TRAFFIC_EXPECTED", "TRAFFIC_STEPS"]
 
 _RUNGS = (
     "what the edge rests on, best first: transfers (the proxy counted the bytes), stated (a line states this edge), "
     "order (a complete ring order), completed (a cut order, closed by the repeating order of hosts and by connections), "
     "connections (the only cycle that connections allow), call (a send or an all-to-all names both ends), assumed (rank order, ranks grouped by host)"
 )
+
+_WINDOW = "capture (operations that a capture holds), or log (operations that only logs hold: before, after or beside the captures)"
 
 JOB_COMMUNICATORS = TableSpec(
     "job_communicators",
@@ -105,11 +107,24 @@ TRAFFIC = TableSpec(
         Column("transport", "dict", "as in `channel_edges`; network or host where only the hosts tell; null where not even they", key=True),
         Column("nic", "string", "network device of the sender, where stated", key=True),
         Column("proxy_rank", "int32", "global rank through whose interface the data leave (PXN): the physical hop is from there", key=True),
+        Column("window", "dict", _WINDOW, nullable=False, key=True),
         Column("bytes", "int64", "payload", "B", nullable=False),
         Column("operations", "int64", "operations of the job that the bytes come from", nullable=False),
         Column("rung", "dict", _RUNGS, nullable=False, key=True),
     ),
     ("src_rank", "dst_rank", "group_id", "operation"),
+)
+
+TRAFFIC_EXPECTED = TableSpec(
+    "traffic_expected",
+    "One row per directed pair of ranks: what the same operations would put on it over rings in rank order, host by host.",
+    (
+        Column("src_rank", "int32", "sender, global rank", nullable=False, key=True),
+        Column("dst_rank", "int32", "receiver, global rank", nullable=False, key=True),
+        Column("window", "dict", _WINDOW, nullable=False, key=True),
+        Column("bytes", "int64", "payload", "B", nullable=False),
+    ),
+    ("src_rank", "dst_rank"),
 )
 
 TRAFFIC_STEPS = TableSpec(

@@ -29,10 +29,8 @@ def sniff_trace(path: Path, head: bytes) -> Match | None:
     named = bool(_NAME.search(path.name))
     if text.startswith(b"{"):
         return _object(text, named)
-    if text.startswith(b"[") and _PHASE.search(text):
-        if _TORCH_EVENT.search(text):
-            return Match(0.9, "a list of events of the PyTorch profiler")
-        return Match(0.2, "a list of Chrome trace events of unknown origin")
+    if text.startswith(b"[") and _PHASE.search(text) and _TORCH_EVENT.search(text):
+        return Match(0.9, "a list of events of the PyTorch profiler")
     return None
 
 

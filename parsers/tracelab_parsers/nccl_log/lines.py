@@ -1,0 +1,112 @@
+"""Single lines taken apart: messages of the library wherever they begin, and lines without its prefix that may matter."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+from tracelab_parsers.nccl_log.prefix import Front, Head, Prefixes, strip_label
+
+__all__ = ["Bare", "Message", "marked", "take_apart"]
+
+LONGEST = 4096
+"""Characters of a message or a bare line that are read."""
+
+_NCCL = " NCCL "
+_LEVEL = re.compile(r"(INFO|WARN|TRACE|CALL|VERSION|ABORT|ERROR)(?: |$)")
+_WORDS = (
+    b"NCCL",
+    b"nccl",
+    b"ollective",
+    b"atchdog",
+    b"terminate called",
+    b"HIP version",
+    b"ROCm version",
+    b"_perf",
+    b"CUDA failure",
+    b"ranks",
+    b"joined but",
+    b"] started ",
+    b"] finished ",
+)
+_ROW = re.compile(rb"(?:\[[^\]\n]{1,40}\](?:<\w+>)?: ?|\d+: |\([^)\n]{1,160}\) ?)?[ \t]*(?:#|N/A|\d[\d.]*(?:e[+-]?\d+)?(?:[ \t]|[-\w]*:\d+:\d+ |$))")
+GLUED = Front(clean=False)
+
+
+class Message(NamedTuple):
+    """One message of the library. Where its `front` is not clean, it begins inside a line of another writer."""
+
+    number: int
+    head: Head
+    front: Front
+    level: str
+    text: str
+
+
+class Bare(NamedTuple):
+    """A line, or a piece of one, without the library's prefix."""
+
+    number: int
+    front: Front
+    text: str
+
+
+def marked(lines: Sequence[bytes]) -> list[bool]:
+    """Whether bare lines hold anything that a reader may know: a word, or a number or # at their start."""
+    out = [_ROW.match(line) is not None for line in lines]
+    joined = b"\n".join(lines)
+    begins: list[int] | None = None
+    for word in _WORDS:
+        at = joined.find(word)
+        while at >= 0:
+            if begins is None:
+                begins = [0, *accumulate(len(line) + 1 for line in lines)]
+            number = bisect_right(begins, at) - 1
+            out[number] = True
+            at = joined.find(word, begins[number + 1])
+    return out
+
+
+def take_apart(raw: bytes, number: int, prefixes: Prefixes) -> Sequence[Message | Bare]:
+    """What the line `number` holds, in order."""
+    if b"\r" in raw:
+        return [item for piece in raw.split(b"\r") if piece for item in take_apart(piece, number, prefixes)]
+    if b" NCCL " not in raw:
+        return _bare(raw[:LONGEST].decode("utf-8", "replace"), number)
+    line = raw.decode("utf-8", "replace")
+    found = _prefixes_in(line, prefixes)
+    if not found:
+        return _bare(line[:LONGEST], number)
+    begin = found[0][0]
+    front = prefixes.front(line[max(0, begin - LONGEST) : begin])
+    out = _bare(line[max(0, begin - LONGEST) : begin], number) if not front.clean else []
+    for i, (_, end, head, level) in enumerate(found):
+        limit = found[i + 1][0] if i + 1 < len(found) else len(line)
+        out.append(Message(number, head, front, level, line[end : min(limit, end + LONGEST)]))
+        front = GLUED
+    return out
+
+
+def _bare(text: str, number: int) -> list[Message | Bare]:
+    if not text or text.isspace():
+        return []
+    rest, front = strip_label(text)
+    return [Bare(number, front, rest)]
+
+
+def _prefixes_in(line: str, prefixes: Prefixes) -> list[tuple[int, int, Head, str]]:
+    """Where each prefix begins, where its message begins, the prefix and its level."""
+    found: list[tuple[int, int, Head, str]] = []
+    begin = line.find(_NCCL)
+    while begin >= 0:
+        at = begin + len(_NCCL)
+        level = _LEVEL.match(line, at)
+        if level is not None:
+            head = prefixes.head(line[max(0, begin - 640) : begin])
+            if head is not None:
+                found.append((begin - head.length, level.end(), head, level[1]))
+        begin = line.find(_NCCL, at)
+    return found

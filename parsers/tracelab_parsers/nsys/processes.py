@@ -1,0 +1,108 @@
+"""Which process each row belongs to: `globalPid` and `globalTid` hold hardware, machine, process and thread in one number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tracelab_parsers.nsys.columns import Flags, Ints, Timed
+from tracelab_parsers.nsys.notices import Notices
+
+__all__ = ["Process", "Processes", "pid_of", "process_key", "thread_of"]
+
+_TID_BITS = 24
+_PID_MASK = (1 << 24) - 1
+_KEY_MASK = (1 << 40) - 1
+_MOST = 4_096
+_NOWHERE = -1
+_NO_PROCESS = -1
+"""Stands for the process of rows that name none."""
+
+
+def process_key(ids: Ints) -> Ints:
+    """Hardware, machine and process number of each id; the highest bit may be set, which makes it negative."""
+    return ids >> _TID_BITS & _KEY_MASK
+
+
+def pid_of(key: int) -> int | None:
+    """The process number, as its container counts it."""
+    return key & _PID_MASK if key != _NO_PROCESS else None
+
+
+def thread_of(ids: Ints) -> Ints:
+    """The thread number of each id."""
+    return ids & _PID_MASK
+
+
+@dataclass
+class Process:
+    """One part of the file: the window of its rows and how many kernels ran on which device."""
+
+    key: int
+    start_ns: int | None = None
+    end_ns: int | None = None
+    kernels: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def device(self) -> int | None:
+        """The device with the most GPU work, the smallest of several."""
+        return min(self.kernels, key=lambda d: (-self.kernels[d], d)) if self.kernels else None
+
+    def extend(self, start: int, end: int) -> None:
+        """Widens the window."""
+        self.start_ns = start if self.start_ns is None else min(self.start_ns, start)
+        self.end_ns = end if self.end_ns is None else max(self.end_ns, end)
+
+
+class Processes:
+    """Numbers the processes that did GPU work in the order in which they appear; where none did, those that called CUDA or marked ranges."""
+
+    def __init__(self, notices: Notices) -> None:
+        self._notices = notices
+        self._numbers: dict[int, int] = {}
+        self.all: list[Process] = []
+        self.worked = False
+
+    def parts(self, ids: Ints, present: Flags, *, gpu: bool) -> Ints:
+        """The part of each row, -1 where its process has none. Only rows of the GPU make new parts, once there are any."""
+        keys = np.where(present, process_key(ids), _NO_PROCESS)
+        unique, positions = np.unique(keys, return_inverse=True)
+        self.worked = self.worked or (gpu and len(keys) > 0)
+        numbers = np.array([self._number(int(k), make=gpu or not self.worked) for k in unique], np.int64)
+        return numbers[positions]
+
+    def _number(self, key: int, *, make: bool) -> int:
+        if key in self._numbers:
+            return self._numbers[key]
+        if not make:
+            return _NOWHERE
+        if len(self.all) >= _MOST:
+            self._notices.add("too-many-processes")
+            return _NOWHERE
+        self._numbers[key] = len(self.all)
+        self.all.append(Process(key))
+        return self._numbers[key]
+
+    def ensure_one(self) -> None:
+        """Makes a part for rows that belong to no process, where there is none yet."""
+        if not self.all:
+            self.all.append(Process(_NO_PROCESS))
+
+    def extend(self, parts: Ints, rows: Timed, base: int) -> None:
+        """Widens the windows of the parts; times that the export cut say nothing about them."""
+        real = ~rows.clamped
+        for part in np.unique(parts[real]).tolist():
+            mine = real & (parts == part)
+            ts = rows.ts[mine]
+            self.all[part].extend(int(ts.min()) + base, int((ts + rows.dur[mine]).max()) + base)
+
+    def device_index(self, part: int, ordinals: Ints, gpu_of: Mapping[tuple[int, int], int]) -> Ints:
+        """GPUs of the host by the ordinals that a process knows them by, where the export tells; else the ordinals."""
+        pid = pid_of(self.all[part].key)
+        table = {cuda: gpu for (p, cuda), gpu in gpu_of.items() if p == pid}
+        if not table:
+            return ordinals
+        unique, positions = np.unique(ordinals, return_inverse=True)
+        return np.array([table.get(int(o), int(o)) for o in unique], np.int64)[positions]
