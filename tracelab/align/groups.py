@@ -9,6 +9,7 @@ from collections import defaultdict
 
 import polars as pl
 
+from tracelab.align.adopt import adopt_unstated
 from tracelab.align.collectives import members_text
 from tracelab.align.infer import Members, infer_groups, infer_peers
 from tracelab.tables import GROUPS
@@ -22,7 +23,7 @@ def assign_groups(rows: pl.DataFrame, process_groups: pl.LazyFrame, world_size: 
     """`rows` with group_id, `comm` (a number that tells communicators of the same ranks apart) and peers; and GROUPS.
 
     Order of trust: members on the operation, members of the named group in the same source, the ranks that use the same
-    name and description (if they are as many as the group's stated size), members inferred from operations that end
+    name and description (if they are as many as the group's stated size), the place that a stated group leaves free, members inferred from operations that end
     together. `world_size` limits the last: a group that is inferred from all ranks seen is complete only if all are seen.
     """
     listed = _listed(process_groups)
@@ -30,7 +31,7 @@ def assign_groups(rows: pl.DataFrame, process_groups: pl.LazyFrame, world_size: 
     members = pl.coalesce(pl.col("group_ranks"), pl.col("listed_ranks"))
     rows = rows.with_columns(members.alias("members"), pl.coalesce("group_desc", "listed_desc").alias("group_desc")).drop("listed_ranks", "listed_desc")
     rows = rows.with_columns(pl.col("members").is_not_null().alias("stated_members"))
-    rows = _by_name(rows)
+    rows = adopt_unstated(_by_name(rows))
     rows, open_groups = _by_ends(rows, listed)
     rows = _global_peers(rows)
     told = {ranks: desc for desc, ranks in listed.select("listed_desc", "listed_ranks").reverse().iter_rows() if ranks and desc}

@@ -28,7 +28,7 @@ class FlightRecorderParser:
     def parse(self, source: SourceFile, emit: Emitter) -> SourceInfo:
         """See `tracelab.plugins.Parser.parse`.
 
-        Memory: about ten times the size of a pickle (128 MiB at most); of JSON one chunk of 8 MiB and 8,000 rows.
+        Memory: up to sixteen times the size of a pickle (128 MiB at most, and 16 million instructions); of JSON one chunk of 8 MiB and 8,000 rows.
         Raises `TracelabError` for pickles that try anything but to build plain values, are damaged or too large, and for
         files that are no dump.
         """

@@ -36,12 +36,14 @@ class Reading:
 
     def run(self) -> SourceInfo:
         """Emits all rows and notices, and describes the file. Raises `OSError` where it cannot be read, `TracelabError` where it holds no report."""
-        notices, unended, number = self._notices, False, 0
+        notices, unended, number, read = self._notices, False, 0, 0
         with ByteStream(self._source.path) as stream:
             for line in lines(stream, lambda offset: notices.add("long-line", offset), _LINE_BYTES):
                 number = line.number
                 self._take(number, line.text.decode("utf-8", "replace").removeprefix(_BOM).rstrip("\r\0"), line.offset)
-                self._emit.progress(stream.file_position)
+                if stream.file_position != read:
+                    read = stream.file_position
+                    self._emit.progress(read)
                 unended = not line.whole
             self._emit.progress(stream.file_position)
             notices.damage(stream.damage)
