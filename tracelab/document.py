@@ -29,6 +29,7 @@ from tracelab.results import (
     RunResult,
     StepTime,
     Tool,
+    Traffic,
 )
 from tracelab.verdict import verdict
 
@@ -146,6 +147,17 @@ def _attribution(outcomes: Sequence[Outcome]) -> Attribution | None:
     return next((o.result.attribution for o in outcomes if o.result is not None and o.result.attribution is not None), None)
 
 
+def _traffic(outcomes: Sequence[Outcome]) -> Traffic | None:
+    """Bytes per pair of ranks: sender, receiver, bytes; None where no operation states its size, or ranks are too many to list pairs."""
+    import polars as pl
+
+    for o in outcomes:
+        if o.result is not None and "traffic_pairs" in o.result.frames:
+            pairs = o.result.frames["traffic_pairs"].filter(pl.col("bytes") > 0).select("src_rank", "dst_rank", "bytes", "ranks")
+            return Traffic(pairs.select("src_rank", "dst_rank", "bytes").rows()) if pairs["ranks"].max() == 1 else None
+    return None
+
+
 def _other_jobs(ranks: RankMap) -> str:
     """A verdict on one job must not pass for one on all that lie in the directory."""
     others = len({a.job for a in ranks.assignments}) - 1
@@ -171,6 +183,7 @@ def build_result(facts: JobFacts, outcomes: Sequence[Outcome]) -> RunResult:
         clocks=clocks,
         analyses=[o.status for o in outcomes],
         price=facts.price,
+        traffic=_traffic(outcomes),
         sections=[s for o in outcomes if (s := o.section()) is not None],
         inputs=list_inputs(facts),
         notices=list_notices(facts),

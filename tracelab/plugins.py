@@ -91,7 +91,8 @@ class Part(msgspec.Struct, omit_defaults=True):
     Times are in the source's own clock. `device` is the GPU that did the work. `job` is a text that all processes of one
     launch share and those of another do not (the id of the communicator of all ranks). `time_base_ns` is the moment that the
     file's times count from, where it states one; `time_base_lost`: they count from a moment that it should state and does
-    not (it was cut short before), so that they lie near 1970.
+    not (it was cut short before), so that they lie near 1970. `partial`: producers spread what one process says over several
+    files, so that two that name it are no repetition.
     """
 
     part: int = 0
@@ -107,6 +108,7 @@ class Part(msgspec.Struct, omit_defaults=True):
     end_ns: int | None = None
     time_base_ns: int | None = None
     time_base_lost: bool = False
+    partial: bool = False
 
 
 class SourceInfo(msgspec.Struct, omit_defaults=True):

@@ -42,6 +42,7 @@ __all__ = [
     "Section",
     "StepTime",
     "Tool",
+    "Traffic",
     "finding_id",
     "json_schema",
 ]
@@ -265,6 +266,12 @@ class DataTable(msgspec.Struct, frozen=True):
         return len(self.columns[0].values) if self.columns else 0
 
 
+class Traffic(msgspec.Struct, frozen=True):
+    """Payload bytes per directed pair of global ranks, of the operations that the captures hold (where none does, of all logged ones)."""
+
+    pairs: list[tuple[int, int, int]]
+
+
 class Section(msgspec.Struct, frozen=True):
     """What one analysis answers."""
 
@@ -324,6 +331,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     analyses: list[AnalysisStatus]
     tables: dict[str, str] = {}
     price: Price | None = None
+    traffic: Traffic | None = None
     sections: list[Section] = []
     inputs: list[Input] = []
     notices: list[ResultNotice] = []

@@ -122,6 +122,22 @@ def test_nobody_is_blamed_where_all_entered_or_most_are_silent() -> None:
     assert only(run(8, gave_up(0, 10), gave_up(1, 10))).ranks == []
 
 
+def dump(rank: int, enqueued: int, completed: int) -> list[Row]:
+    base = {"origin": "flight-recorder", "status": "running", "line": 0, "part": 0, "source_id": rank, "text": "", "rank": rank}
+    return [{**base, "group_name": "0", "group_desc": "default_pg", "last_enqueued": enqueued, "last_completed": completed}]
+
+
+def test_dumps_alone_show_a_standstill() -> None:
+    found = only(run(4, *(dump(r, 90 if r != 2 else 82, 82) for r in range(4))))
+    assert (found.ranks, found.confidence, found.lost_s) == ([2], "possible", 0.0)
+
+
+def test_dumps_of_a_job_that_runs_show_none() -> None:
+    assert run(4, *(dump(r, 90 - r, 82 - r) for r in range(4))).findings == (), "each ended another one last"
+    assert run(4, *(dump(r, 90, 82) for r in range(4))).findings == (), "all entered"
+    assert run(8, *(dump(r, 90 if r else 82, 82) for r in range(4))).findings == (), "half of the dumps are missing"
+
+
 def test_no_watchdog_no_hang() -> None:
     progress = [{"origin": "flight-recorder", "status": "ok", "subject_rank": 0, "last_enqueued": 3, "line": 0, "part": 0, "source_id": 0, "text": ""}]
     assert run(2, progress).findings == ()

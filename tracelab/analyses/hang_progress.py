@@ -28,13 +28,17 @@ class Standing:
 
 @dataclass
 class Stuck:
-    """A group in which an operation never ended: its number (from 1), what it was, and how far each member came."""
+    """A group in which an operation never ended: its number (from 1), what it was, and how far each member came.
+
+    `certain`: a watchdog gave up; else only the dumps of the ranks show a standstill, which may pass.
+    """
 
     group: str
     seq: int
     operation: str
     members: tuple[int, ...]
     waited_ns: int = 0
+    certain: bool = True
     sizes: dict[int, int] = field(default_factory=dict)
     standing: dict[int, Standing] = field(default_factory=dict)
     evidence: list[Evidence] = field(default_factory=list)
@@ -46,7 +50,7 @@ class Stuck:
 
 def stuck_groups(tables: Tables, world: int) -> list[Stuck]:
     """Groups whose watchdogs gave up, or whose recorders hold operations that never ended, with all that is known of their members."""
-    found = _from_watchdogs(tables, world)
+    found = _from_watchdogs(tables, world) or _from_dumps(tables, world)
     for stuck in found.values():
         _from_recorders(tables, stuck)
         _from_logs(tables, stuck)
@@ -103,9 +107,46 @@ def _from_watchdogs(tables: Tables, world: int) -> dict[tuple[str, str], Stuck]:
     return found
 
 
+def _from_dumps(tables: Tables, world: int) -> dict[tuple[str, str], Stuck]:
+    """Where no watchdog speaks: groups that stand still in the dumps of all their ranks, some of which did not enter the next operation.
+
+    A dump of a job that runs holds operations on their way too; only that every rank ended the same last one tells a standstill.
+    """
+    rank = pl.coalesce("subject_rank", "rank")
+    rows = tables["comm_progress"].filter((pl.col("origin") == "flight-recorder") & pl.col("last_enqueued").is_not_null() & (rank >= 0))
+    frame = rows.with_columns(rank.alias("subject_rank")).sort("source_id", "line").collect()
+    found: dict[tuple[str, str], Stuck] = {}
+    for (name, desc), group in frame.group_by("group_name", "group_desc", maintain_order=True):
+        ended = group["last_completed"].drop_nulls().unique().to_list()
+        seen = set(group["subject_rank"])
+        members = _members(tables, name and str(name), desc and str(desc), seen, world)
+        if len(ended) != 1 or len(seen) < 3 or seen != set(members) or group["last_completed"].null_count():
+            continue
+        seq = int(ended[0]) + 1
+        waiting = group.filter(pl.col("last_enqueued") >= seq)
+        if waiting.height < 2 or waiting.height == group.height:
+            continue
+        label = str(desc or "") or (f"group {name}" if name else "the default group")
+        operation = _recorded_operation(tables, seq, waiting["source_id"].to_list())
+        stuck = found.setdefault((str(name or ""), str(desc or "")), Stuck(label, seq, operation, members, certain=False))
+        for r in waiting.iter_rows(named=True):
+            standing = stuck.of(r["subject_rank"])
+            standing.waits, standing.entered, standing.completed, standing.origin = True, r["last_enqueued"], r["last_completed"], "flight recorder"
+        for r in group.filter(pl.col("last_enqueued") < seq).iter_rows(named=True):
+            text = f"rank {r['subject_rank']} enqueued {r['last_enqueued']} operations of {label}; the others wait in number {seq}"
+            stuck.evidence.append(tables.evidence(r["source_id"], r["subject_rank"], r["source_ts_ns"], r["ts_ns"], text))
+    return found
+
+
+def _recorded_operation(tables: Tables, seq: int, sources: list[int]) -> str:
+    rows = tables["logged_collectives"].filter((pl.col("origin") == "flight-recorder") & (pl.col("seq") == seq) & pl.col("source_id").is_in(sources))
+    names = rows.filter(pl.col("state") != "completed").select(pl.col("operation").cast(pl.String)).unique().collect()["operation"].to_list()
+    return str(names[0]) if len(names) == 1 else "operation"
+
+
 def _from_recorders(tables: Tables, stuck: Stuck) -> None:
     rows = tables["comm_progress"].filter((pl.col("origin") == "flight-recorder") & pl.col("last_enqueued").is_not_null())
-    for r in rows.collect().iter_rows(named=True):
+    for r in rows.with_columns(pl.coalesce("subject_rank", "rank").alias("subject_rank")).collect().iter_rows(named=True):
         if r["subject_rank"] in stuck.members and _same_group(stuck, r["group_name"], r["group_desc"]):
             standing = stuck.of(r["subject_rank"])
             standing.entered, standing.completed, standing.origin = r["last_enqueued"], r["last_completed"], "flight recorder"

@@ -110,7 +110,7 @@ def _finding(tables: Tables, stuck: Sequence[Stuck], s: Stuck, blame: _Blame) ->
         kind="collective_hang",
         severity="critical",
         summary=summary,
-        confidence=blame.confidence,
+        confidence=blame.confidence if s.certain else "possible",
         lost_s=lost,
         lost_s_low=lost,
         lost_s_high=lost,

@@ -170,7 +170,7 @@ def attach_logs(jobs: Sequence[list[Process]], logs: Sequence[Process]) -> tuple
         rest.append(launch)
     alone: list[list[Process]] = []
     for launch in rest:
-        homes = [n for n, job in enumerate(alone) if _fits(launch, job) and launch[0].format not in {p.format for p in job}]
+        homes = [n for n, job in enumerate(alone) if _fits(launch, job) and (_world(launch) is None or launch[0].format not in {p.format for p in job})]
         if len(homes) == 1:
             alone[homes[0]] += launch
         else:

@@ -89,6 +89,8 @@ def _number_unknown(job: list[Process]) -> tuple[list[Process], list[FileNotice]
             continue
         number -= 1
         out.append(replace(p, rank=number))
+        if p.kind == "log" and p.pid is None and p.host is None:
+            continue  # no process of the job: a benchmark's table, an answer of the library's monitor
         if p.kind == "timeline":
             text = f"neither the content nor the name states a rank; shown as rank {number}"
         else:
@@ -139,7 +141,7 @@ def _drop_repeated(logs: list[Process]) -> tuple[list[Process], list[Process], l
     first: dict[tuple[str, str | None, int], Process] = {}
     repeated, notices = [], []
     for p in sorted(logs, key=lambda p: (-p.events, p.source, p.part.part)):
-        winner = p if p.pid is None else first.setdefault((p.format, short_name(p.host), p.pid), p)
+        winner = p if p.pid is None or p.part.partial else first.setdefault((p.format, short_name(p.host), p.pid), p)
         if winner is p:
             kept.append(p)
             continue

@@ -112,8 +112,9 @@ def _resolved(operations: pl.DataFrame, communicators: list[Communicator], left_
     ops = ops.with_columns(comm.alias("comm")).with_columns(
         pl.coalesce("group_id", pl.col("comm").replace_strict(group_of, default=None, return_dtype=pl.Int32)).alias("group_id")
     )
-    ops = ops.filter(~((pl.col("operation") == "barrier") & pl.col("bytes").is_null()))
     p2p = pl.col("operation").is_in(_P2P)
+    # A barrier moves nothing, nor does the bracket around coalesced sends and receives, which are rows of their own.
+    ops = ops.filter(~((pl.col("operation") == "barrier") & pl.col("bytes").is_null()) & ~(p2p & (pl.col("bytes") == 0)).fill_null(False))
     tests = {
         "size": pl.col("bytes").is_null(),
         "implausible": ~pl.col("bytes").is_between(0, _LARGEST),

@@ -21,16 +21,15 @@ _ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]{0,256}(?:\x07|\
 
 @dataclass(frozen=True)
 class Block:
-    """Lines of the file in a row. `first_line` is the number of the first, `offset` where it begins in the uncompressed file."""
+    """Lines of the file in a row, and where they begin in the uncompressed file."""
 
     data: bytes
-    first_line: int
     offset: int
 
 
 def blocks(stream: ByteStream, notices: Notices, size: int = BLOCK_BYTES) -> Iterator[Block]:
     """All lines of `stream`, every block but the last ends with a line end or is a piece of an overlong line."""
-    carry, line, offset = b"", 1, 0
+    carry, offset = b"", 0
     while True:
         data = stream.read(size)
         raw = carry + data if carry else data
@@ -44,12 +43,11 @@ def blocks(stream: ByteStream, notices: Notices, size: int = BLOCK_BYTES) -> Ite
             notices.add("long-line", offset)
             end = len(raw)
         carry = raw[end:]
-        yield Block(_cleaned(raw[:end], offset, notices), line, offset)
-        line += raw.count(b"\n", 0, end)
+        yield Block(_cleaned(raw[:end], offset, notices), offset)
         offset += end
     if raw:
         notices.add("last-line-cut", offset)
-        yield Block(_cleaned(raw, offset, notices), line, offset)
+        yield Block(_cleaned(raw, offset, notices), offset)
 
 
 def _cleaned(raw: bytes, offset: int, notices: Notices) -> bytes:

@@ -5,34 +5,26 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import NamedTuple
 
-from tracelab_parsers.nccl_log.prefix import Front, Head, Prefixes, strip_label
+import numpy as np
 
-__all__ = ["Bare", "Message", "marked", "take_apart"]
+from tracelab_parsers.nccl_log.prefix import Front, Head, Prefixes, strip_label
+from tracelab_parsers.nccl_log.scanning import Ints
+
+__all__ = ["Bare", "Message", "take_apart", "worth_reading"]
 
 LONGEST = 4096
 """Characters of a message or a bare line that are read."""
 
 _NCCL = " NCCL "
 _LEVEL = re.compile(r"(INFO|WARN|TRACE|CALL|VERSION|ABORT|ERROR)(?: |$)")
-_WORDS = (
-    b"NCCL",
-    b"nccl",
-    b"ollective",
-    b"atchdog",
-    b"terminate called",
-    b"HIP version",
-    b"ROCm version",
-    b"_perf",
-    b"CUDA failure",
-    b"ranks",
-    b"joined but",
-    b"] started ",
-    b"] finished ",
+_WORDS = (b"nccl", b"ollective", b"atchdog", b"terminate called", b" version", b"perf", b"CUDA failure", b"ranks")
+_ROW = re.compile(
+    rb"(?:\[[^\]\n]{1,40}+\](?:<\w+>)?: ?|\d+: |\([^)\n]{1,160}+\) ?)?[ \t]*(?:#|N/A|\d[\d.]*(?:e[+-]?\d+)?(?:[ \t]|[-\w]*:\d+:\d+ |$)|[\s-]*\[\d[\d, ]*\] (?:started|finished))"
 )
-_ROW = re.compile(rb"(?:\[[^\]\n]{1,40}\](?:<\w+>)?: ?|\d+: |\([^)\n]{1,160}\) ?)?[ \t]*(?:#|N/A|\d[\d.]*(?:e[+-]?\d+)?(?:[ \t]|[-\w]*:\d+:\d+ |$))")
+_ROW_STARTS = np.zeros(256, bool)
+_ROW_STARTS[list(b"#N0123456789 \t[(-")] = True
 GLUED = Front(clean=False)
 
 
@@ -54,20 +46,23 @@ class Bare(NamedTuple):
     text: str
 
 
-def marked(lines: Sequence[bytes]) -> list[bool]:
-    """Whether bare lines hold anything that a reader may know: a word, or a number or # at their start."""
-    out = [_ROW.match(line) is not None for line in lines]
-    joined = b"\n".join(lines)
-    begins: list[int] | None = None
-    for word in _WORDS:
-        at = joined.find(word)
+def worth_reading(data: bytes, begins: Ints, ends: Ints) -> Ints:
+    """Which of these lines hold anything that a reader may know: a word, or a number or # at their start."""
+    if not len(begins):
+        return np.zeros(0, np.int64)
+    raws = [data[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
+    out = np.zeros(len(raws), bool)
+    for number in np.flatnonzero(_ROW_STARTS[np.frombuffer(data, np.uint8)[begins]]).tolist():
+        out[number] = _ROW.match(raws[number]) is not None
+    joined = b"\n".join(raws)
+    starts = [0, *np.cumsum(ends - begins + 1).tolist()]
+    for word in (b"NCCL", b"\r", *_WORDS):
+        at, found = joined.find(word), []
         while at >= 0:
-            if begins is None:
-                begins = [0, *accumulate(len(line) + 1 for line in lines)]
-            number = bisect_right(begins, at) - 1
-            out[number] = True
-            at = joined.find(word, begins[number + 1])
-    return out
+            found.append(bisect_right(starts, at) - 1)
+            at = joined.find(word, starts[found[-1] + 1])
+        out[found] = True
+    return np.flatnonzero(out)
 
 
 def take_apart(raw: bytes, number: int, prefixes: Prefixes) -> Sequence[Message | Bare]:

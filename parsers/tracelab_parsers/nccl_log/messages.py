@@ -41,13 +41,13 @@ class Messages:
         self._readers = readers
         self._front: Front = BARE
         self._fields = 0
+        self._asked: LogLine | None = None
         self.calls: list[LoggedCall] = []
         self.choices: list[Choice] = []
         self.kinds: Counter[str] = Counter()
         self.shapes: Counter[str] = Counter()
         self.with_fields = 0
         self.bindings: Bindings | None = None
-        self.tids: Any = None
 
     # --- the interface of readers
 
@@ -84,9 +84,10 @@ class Messages:
         return self._processes.speaker(None, None, False)
 
     def _working_on(self, line: LogLine, process: Process) -> Communicator | Opening | None:
-        if self.bindings is not None and self._processes.states_starts(process):
+        if self.bindings is not None and line is not self._asked and self._processes.states_starts(process):
+            self._asked = line
             thread = process.thread(line.tid)
-            last = self.bindings.last_of(process.part, line.tid or 0, line.number, self.tids)
+            last = self.bindings.last_of(process.part, line.tid or 0, line.number)
             if last is not None and last[0] > thread.last_line:
                 thread.last_line, thread.last = last
         return self._communicators.working_on(line, process)

@@ -17,6 +17,7 @@ from tracelab_parsers.nccl_log import ops
 from tracelab_parsers.nccl_log.choices import Choice, attach
 from tracelab_parsers.nccl_log.communicators import pointer_value
 from tracelab_parsers.nccl_log.notices import Notices
+from tracelab_parsers.nccl_log.scanning import codes_of
 
 __all__ = ["Call", "OperationStore", "Operations", "joined", "name_code", "read_call", "read_operation"]
 
@@ -160,11 +161,12 @@ def in_out_bytes(o: Operations) -> tuple[Ints, Ints]:
         "gather": (one, at_root["full"]),
     }
     sent, received = none.copy(), none.copy()
-    for code, name in enumerate(NAMES):
-        if name in table:
-            here = o.name == code
-            sent[here], received[here] = table[name][0][here], table[name][1][here]
-    return np.where(one < 0, -1, sent), np.where(one < 0, -1, received)
+    for code in np.flatnonzero(np.bincount(o.name, minlength=len(NAMES))).tolist():
+        if NAMES[code] in table:
+            here = (o.name == code) & (one >= 0)
+            np.copyto(sent, table[NAMES[code]][0], where=here)
+            np.copyto(received, table[NAMES[code]][1], where=here)
+    return sent, received
 
 
 class OperationStore:
@@ -266,9 +268,9 @@ def _codes(values: Ints, names: Sequence[str]) -> pa.Array:
 
 def _addresses(values: npt.NDArray[np.uint64]) -> pa.Array:
     """Addresses as text; 0 is null."""
-    unique, codes = np.unique(values, return_inverse=True)
-    texts: list[Any] = [f"0x{v:x}" if v else None for v in unique.tolist()]
-    return pa.array(texts, pa.string()).take(pa.array(codes.astype(np.int64)))
+    codes, first = codes_of(values)
+    texts: list[Any] = [f"0x{v:x}" if v else None for v in values[first].tolist()]
+    return pa.array(texts, pa.string()).take(pa.array(codes))
 
 
 def _chained(blocks: Sequence[Operations]) -> Operations:

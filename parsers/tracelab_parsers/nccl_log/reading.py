@@ -13,9 +13,9 @@ from tracelab.tables.logs import COMMUNICATORS
 from tracelab_parsers.bytestream import ByteStream
 from tracelab_parsers.nccl_log.bindings import Bindings
 from tracelab_parsers.nccl_log.blocks import BLOCK_BYTES, Block, blocks
-from tracelab_parsers.nccl_log.columns import NO_TIME, Columns, columns_of
+from tracelab_parsers.nccl_log.columns import NO_TIME, Columns, TailReader, columns_of
 from tracelab_parsers.nccl_log.communicators import CommunicatorReader
-from tracelab_parsers.nccl_log.lines import LONGEST, Bare, Message, marked, take_apart
+from tracelab_parsers.nccl_log.lines import Bare, Message, take_apart, worth_reading
 from tracelab_parsers.nccl_log.messages import LoggedCall, Messages
 from tracelab_parsers.nccl_log.notices import Notices
 from tracelab_parsers.nccl_log.operations import Operations, OperationStore, joined, name_code
@@ -23,7 +23,7 @@ from tracelab_parsers.nccl_log.prefix import Front, Prefixes
 from tracelab_parsers.nccl_log.processes import Communicator, Process, Processes
 from tracelab_parsers.nccl_log.readers import readers
 from tracelab_parsers.nccl_log.rows import RowStore
-from tracelab_parsers.nccl_log.scanning import Ints, scan
+from tracelab_parsers.nccl_log.scanning import Ints, Scan, scan
 
 __all__ = ["Reading"]
 
@@ -49,6 +49,8 @@ class Reading:
         self._messages = Messages(self._processes, self._store, self._communicators, self._readers)
         self._operations = OperationStore(emit, self._notices)
         self._calls = 0
+        self._tails = TailReader()
+        self._line = 1
 
     def run(self) -> SourceInfo:
         """Emits all rows and notices, and describes the file. Raises `OSError` where it cannot be read."""
@@ -70,11 +72,9 @@ class Reading:
 
     def _block(self, block: Block) -> None:
         found = scan(block.data)
-        columns = columns_of(block, found, self._prefixes) if self._in_columns else None
-        taken = np.zeros(len(found.begins), bool)
-        if columns is not None:
-            taken[columns.scan.at[columns.row]] = True
-        items = self._single_lines(block, found.begins, found.ends, taken)
+        columns = columns_of(block.data, self._line, found, self._prefixes, self._tails) if self._in_columns else None
+        items = self._single_lines(block, found, columns)
+        self._line += len(found.begins) - (not block.data.endswith(b"\n"))
         self._learn_hosts(columns, items)
         items = self._unglued(items)
         speakers = self._speakers(columns, items)
@@ -91,17 +91,16 @@ class Reading:
                 self._forget(item.number)
         self._end_of_block(fast)
 
-    def _single_lines(self, block: Block, begins: Ints, ends: Ints, taken: Any) -> list[Message | Bare]:
+    def _single_lines(self, block: Block, found: Scan, columns: Columns | None) -> list[Message | Bare]:
         """Lines that are no operations, or that no columns took."""
-        data, prefixes = block.data, self._prefixes
-        left = np.flatnonzero(~taken & (ends > begins))
-        raws = [data[begin:end] for begin, end in zip(begins[left].tolist(), ends[left].tolist(), strict=True)]
-        spoken = [b" NCCL " in raw or b"\r" in raw for raw in raws]
-        kept = iter(marked([raw[:LONGEST] for raw, message in zip(raws, spoken, strict=True) if not message]))
+        left = found.ends > found.begins
+        if columns is not None:
+            left[found.at[columns.row]] = False
+        at = np.flatnonzero(left)
+        at = at[worth_reading(block.data, found.begins[at], found.ends[at])]
         out: list[Message | Bare] = []
-        for number, raw, message in zip((left + block.first_line).tolist(), raws, spoken, strict=True):
-            if message or next(kept):
-                out.extend(take_apart(raw, number, prefixes))
+        for number, begin, end in zip((at + self._line).tolist(), found.begins[at].tolist(), found.ends[at].tolist(), strict=True):
+            out += take_apart(block.data[begin:end], number, self._prefixes)
         return out
 
     def _learn_hosts(self, columns: Columns | None, items: Iterable[Message | Bare]) -> None:
@@ -164,18 +163,18 @@ class Reading:
         """The processes and threads of operations in columns; their communicators are followed from here on."""
         parts = np.array([p.part if p is not None else -1 for p in speakers], np.int64)[columns.speaker]
         tids = np.array([s.head.tid for s in columns.speakers], np.int64)[columns.speaker]
-        scanned = columns.scan
-        for speaker, process in enumerate(speakers):
-            ranks = scanned.global_rank[columns.row[columns.speaker == speaker][:1]]
-            if process is not None and len(ranks) and ranks[0] >= 0:
-                self._messages.note_rccl(process, int(ranks[0]))
+        ranks = columns.global_rank
+        for row in np.flatnonzero(ranks >= 0).tolist():
+            process = speakers[int(columns.speaker[row])]
+            if process is not None and process.global_rank is None:
+                self._messages.note_rccl(process, int(ranks[row]))
 
         def appears(line: int, part: int, pointer: int, size: int) -> Communicator | None:
             return self._messages.seen(line, self._processes.all[part], pointer, size) if part >= 0 else None
 
         line = columns.line
-        self._messages.bindings = Bindings(line, parts, scanned.comm[columns.row], columns.of(scanned.size), appears)
-        self._messages.tids = tids
+        threads = [(p.part if p is not None else -1, s.head.tid) for p, s in zip(speakers, columns.speakers, strict=True)]
+        self._messages.bindings = Bindings(line, parts, columns.comm, columns.size, columns.speaker, threads, appears)
         return columns, parts, tids
 
     def _end_of_block(self, fast: tuple[Columns, Ints, Ints] | None) -> None:
@@ -193,23 +192,22 @@ class Reading:
         bindings = self._messages.bindings
         assert bindings is not None
         bindings.upto(1 << 62)
-        for (part, tid), (line, comm) in bindings.last_by_thread(tids).items():
+        for (part, tid), (line, comm) in bindings.last_by_thread().items():
             thread = self._processes.all[part].thread(tid) if part >= 0 else None
             if thread is not None and comm is not None and line > thread.last_line:
                 thread.last, thread.last_line = comm, line
         place, comms = bindings.columns()
         self._messages.bindings = None
         numbers, ranks = _numbers_and_ranks(comms)
-        s = columns.scan
         timed = columns.ts != NO_TIME
-        for part in np.unique(parts[timed]).tolist():
+        for part in np.unique(parts[timed & (parts >= 0)]).tolist() if timed.any() else ():
             times = columns.ts[timed & (parts == part)]
             self._processes.all[part].saw(int(times.min()))
             self._processes.all[part].saw(int(times.max()))
-        of = columns.of
+        c = columns
         out = Operations(
-            columns.line, parts, tids, numbers[place], ranks[place], columns.name, of(s.op_count), of(s.count), of(s.datatype), of(s.reduction),
-            of(s.root), of(s.size), s.stream[columns.row], np.zeros(len(parts), np.int64), columns.ts,
+            c.line, parts, tids, numbers[place], ranks[place], c.name, c.op_count, c.count, c.datatype, c.reduction,
+            c.root, c.size, c.stream, np.zeros(len(parts), np.int64), c.ts,
         )  # fmt: skip
         return out.take(np.flatnonzero(parts >= 0)) if (parts < 0).any() else out
 

@@ -1,13 +1,12 @@
 """Finds operations among the bytes of many lines at once: columns of numbers, no text per line.
 
-A line that ends with exactly the twenty words of an operation is taken here; whatever differs in one word is left to the
-reader of single lines.
+Of a line only what differs from line to line is read here: the place of its words, opCount and count. What stands before
+and behind comes again and again; it is numbered, and read once for each number.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +23,11 @@ _WORDS = 20
 _HEAD_WORDS = 4
 """host:pid:tid [device] NCCL INFO."""
 _RCCL_WORDS = 4
-_KEYWORDS = ((1, b"opCount"), (3, b"sendbuff"), (5, b"recvbuff"), (7, b"count"), (9, b"datatype"), (11, b"op"), (13, b"root"), (15, b"comm"), (18, b"stream"))
+_KEYWORDS = ((1, b"opCount"), (3, b"sendbuff"), (5, b"recvbuff"), (7, b"count"), (9, b"datatype"))
+_OP_COUNT, _COUNT, _TAIL = 2, 8, 9
 _LONGEST_LINE = 1 << 12
+_LONGEST_HEAD = 224
+_LONGEST_TAIL = 256
 
 _ALL_BITS = (1 << 64) - 1
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
@@ -43,48 +45,47 @@ _FIRST = np.array([_ALL_BITS >> (8 * (8 - n)) for n in range(9)], np.uint64)
 
 @dataclass(frozen=True)
 class Scan:
-    """Lines of a block. `begins` and `ends` of all lines; the other columns belong to the lines `at`, which are operations.
+    """Lines of a block. `begins` and `ends` are those of all lines; the other columns belong to the lines `at`, which look like operations.
 
-    `token_begins` is where host:pid:tid begins, `token_ends` where [device] ends; `global_rank` is -1 where RCCL did not print it.
+    `token_begins` is where host:pid:tid begins. `head` numbers the texts from there to the colon after the operation's name,
+    `tail` those from `datatype` to the end of the line; `heads` and `tails` are these texts by number.
     """
 
     text: Text
     begins: Ints
     ends: Ints
     at: Ints
-    name_begins: Ints
-    name_ends: Ints
     token_begins: Ints
-    token_ends: Ints
     op_count: Ints
     count: Ints
-    datatype: Ints
-    reduction: Ints
-    root: Ints
-    comm: Words
-    size: Ints
-    stream: Words
-    global_rank: Ints
+    head: Ints
+    heads: list[bytes]
+    tail: Ints
+    tails: list[bytes]
 
 
 def scan(data: bytes) -> Scan:
     """All lines of `data` and the operations among them."""
     text = Text(data)
     plain = np.frombuffer(data, np.uint8)
-    newlines = np.flatnonzero(plain == 10)
+    ends = np.flatnonzero(plain == 10)
     if not data.endswith(b"\n"):
-        newlines = np.append(newlines, len(data))
-    ends = newlines.astype(np.int64)
-    begins = np.concatenate(([0], ends[:-1] + 1)).astype(np.int64)
-    spaces = np.flatnonzero(plain == 32).astype(np.int64)
+        ends = np.append(ends, len(data))
+    begins = np.empty_like(ends)
+    begins[:1] = 0
+    np.add(ends[:-1], 1, out=begins[1:])
+    spaces = np.flatnonzero(plain == 32)
     upto = np.searchsorted(spaces, ends)
-    plain_lines = _aligned(text, spaces, upto, begins, ends, 0)
-    rccl_lines = _aligned(text, spaces, upto, begins, ends, _RCCL_WORDS)
-    found = [_columns(text, lines) for lines in (plain_lines, rccl_lines) if len(lines.at)]
-    if not found:
-        found = [_columns(text, plain_lines)]
-    columns = found[0] if len(found) == 1 else _merged(found)
-    return Scan(text, begins, ends, *columns)
+    words = np.diff(upto, prepend=0) + 1
+    at = np.flatnonzero((words >= _HEAD_WORDS + _WORDS) & (ends - begins < _LONGEST_LINE))
+    lines = _aligned(text, _Lines(at, upto[at] - _WORDS, spaces))
+    rest = np.setdiff1d(at[words[at] >= _HEAD_WORDS + _WORDS + _RCCL_WORDS], lines.at) if len(lines.at) < len(at) else at[:0]
+    others = _aligned(text, _Lines(rest, upto[rest] - _WORDS - _RCCL_WORDS, spaces))
+    if len(others.at):
+        at = np.concatenate((lines.at, others.at))
+        order = np.argsort(at, kind="stable")
+        lines = _Lines(at[order], np.concatenate((lines.base, others.base))[order], spaces)
+    return _columns(text, data, begins, ends, lines)
 
 
 class Text:
@@ -94,32 +95,30 @@ class Text:
 
     def __init__(self, data: bytes) -> None:
         padded = b"".join((bytes(self._BEFORE), data, bytes(16)))
-        # Raw bytes are gathered four times as fast as numbers that are not aligned.
-        self._words = np.ndarray((len(padded) - 7,), "V8", padded, 0, (1,))
+        # Raw bytes are gathered four times as fast as numbers that are not aligned. Places before the first byte count from the end.
+        self._words = np.ndarray((len(padded) - 7 - self._BEFORE,), "V8", padded, self._BEFORE, (1,))
 
     def eight(self, at: Ints) -> Words:
         """The bytes from `at` on; the first is the lowest."""
-        return self._words[at + self._BEFORE].view("<u8")
+        return self._words[at].view("<u8")
 
-    def is_word(self, begin: Ints, end: Ints, word: bytes) -> Flags:
-        """Whether `word` stands there; of a longer one only its length and first eight letters are compared."""
-        letters = np.uint64(int.from_bytes(word[:8], "little"))
-        mask = np.uint64((1 << 8 * min(len(word), 8)) - 1)
-        same: Flags = (end - begin == len(word)) & (self.eight(begin) & mask == letters)
-        return same
-
-    def is_letter(self, at: Ints, letter: str) -> Flags:
-        """Whether `letter` stands there."""
-        same: Flags = self.eight(at) & np.uint64(0xFF) == np.uint64(ord(letter))
+    def is_word(self, begin: Ints, length: Ints, word: bytes) -> Flags:
+        """Whether `word`, of at most eight letters, stands there."""
+        letters, mask = np.uint64(int.from_bytes(word, "little")), _FIRST[len(word)]
+        same: Flags = (length == len(word)) & (self.eight(begin) & mask == letters)
         return same
 
     def digest(self, begin: Ints, end: Ints, longest: int) -> Words:
         """A number for each text, equal for equal ones; of longer ones only the first `longest` bytes count."""
-        length = np.clip(end - begin, 0, longest)
+        length = np.minimum(end - begin, longest)
         out = length.astype(np.uint64)
+        shortest = int(length.min(initial=longest))
         for at in range(0, int(length.max(initial=0)), 8):
-            mask = _FIRST[np.minimum(np.maximum(length - at, 0), 8)]
-            out = (out ^ (self.eight(begin + np.minimum(at, length)) & mask)) * _MULTIPLIER
+            if at + 8 <= shortest:
+                out ^= self.eight(begin + at)
+            else:
+                out ^= self.eight(begin + np.minimum(at, length)) & _FIRST[np.minimum(np.maximum(length - at, 0), 8)]
+            out *= _MULTIPLIER
             out ^= out >> np.uint64(32)
         return out
 
@@ -129,33 +128,27 @@ class Text:
         kept: Words = self.eight(end - 8) & _LAST[letters] | _FILL[letters]
         return kept
 
-    def decimal(self, begin: Ints, end: Ints) -> tuple[Ints, Flags]:
-        """Whole numbers of at most sixteen digits, and whether they are such."""
-        length = end - begin
+    def decimal(self, end: Ints, length: Ints) -> tuple[Ints, Flags]:
+        """Whole numbers of at most sixteen digits that end before `end`, and whether they are such."""
         low, good = _decimal_of_eight(self._last_eight(end, length))
         if int(length.max(initial=0)) > 8:
             high, fine = _decimal_of_eight(self._last_eight(end - 8, length - 8))
             low, good = low + high * np.uint64(10**8), good & fine
         return low.astype(np.int64), good & (length > 0) & (length <= 16)
 
-    def hexadecimal(self, begin: Ints, end: Ints) -> tuple[Words, Flags]:
-        """Lower-case numbers of at most sixteen digits, and whether they are such."""
-        length = end - begin
+    def hexadecimal(self, end: Ints, length: Ints) -> tuple[Words, Flags]:
+        """Lower-case numbers of at most sixteen digits that end before `end`, and whether they are such."""
         low, good = _hexadecimal_of_eight(self._last_eight(end, length))
         if int(length.max(initial=0)) > 8:
             high, fine = _hexadecimal_of_eight(self._last_eight(end - 8, length - 8))
             low, good = low | high << np.uint64(32), good & fine
         return low, good & (length > 0) & (length <= 16)
 
-    def address(self, begin: Ints, end: Ints) -> tuple[Words, Flags]:
-        """Numbers after 0x."""
-        value, good = self.hexadecimal(begin + 2, end)
-        return value, good & (self.eight(begin) & np.uint64(0xFFFF) == np.uint64(0x7830))
-
 
 def codes_of(values: Words) -> tuple[Ints, Ints]:
     """The values as numbers in the order in which they first appear, and where each appears first."""
-    codes = pa.array(values).dictionary_encode().indices.to_numpy().astype(np.int64)
+    plain = pa.Array.from_buffers(pa.uint64(), len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
+    codes = plain.dictionary_encode().indices.to_numpy().astype(np.int64)
     first = np.empty(int(codes.max(initial=-1)) + 1, np.int64)
     first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
     return codes, first
@@ -181,77 +174,53 @@ def _hexadecimal_of_eight(x: Words) -> tuple[Words, Flags]:
 
 
 class _Lines:
-    """Lines that end with the words of an operation. `base` is the place, among all spaces, of the one before the first of those words."""
+    """Lines that may end with the words of an operation. `base` is the place, among all spaces, of the one before the first of those words."""
 
-    def __init__(self, at: Ints, base: Ints, spaces: Ints, begins: Ints, ends: Ints, extra: int) -> None:
-        self.at, self.base, self.spaces, self.begins, self.ends, self.extra = at, base, spaces, begins, ends, extra
+    def __init__(self, at: Ints, base: Ints, spaces: Ints) -> None:
+        self.at, self.base, self.spaces = at, base, spaces
         self._places: dict[int, Ints] = {}
 
-    def begin(self, word: int) -> Ints:
-        """Where a word begins; those of the head count down from -1."""
+    def space(self, word: int) -> Ints:
+        """The space before a word."""
         found = self._places.get(word)
         if found is None:
-            found = self._places[word] = self.spaces[self.base + word] + 1
+            found = self._places[word] = self.spaces[self.base + word]
         return found
 
-    def end(self, word: int) -> Ints:
-        """Where it ends."""
-        return self.ends if word == _WORDS + self.extra - 1 else self.begin(word + 1) - 1
+    def length(self, word: int) -> Ints:
+        """How long a word is, of all but the last."""
+        return self.space(word + 1) - self.space(word) - 1
 
     def kept(self, good: Flags) -> _Lines:
         """Only some of them."""
-        if good.all():
-            return self
-        return _Lines(self.at[good], self.base[good], self.spaces, self.begins[good], self.ends[good], self.extra)
+        return self if good.all() else _Lines(self.at[good], self.base[good], self.spaces)
 
 
-def _aligned(text: Text, spaces: Ints, upto: Ints, begins: Ints, ends: Ints, extra: int) -> _Lines:
-    """Lines whose last words are those of an operation and `extra` more, after a head."""
-    words = _WORDS + extra
-    before = np.concatenate(([0], upto[:-1]))
-    at = np.flatnonzero((upto - before >= words + _HEAD_WORDS - 1) & (ends - begins < _LONGEST_LINE)).astype(np.int64)
-    lines = _Lines(at, upto[at] - words, spaces, begins[at], ends[at], extra)
-    for word, keyword in (*([(words - 2, b"globalrank"), (words - 4, b"task")] if extra else []), *_KEYWORDS, (-2, b"NCCL"), (-1, b"INFO")):
-        if not len(lines.at):
-            break
-        lines = lines.kept(text.is_word(lines.begin(word), lines.end(word), keyword))
-    good = text.is_letter(lines.begin(-3), "[") & text.is_letter(lines.end(-3) - 1, "]") & text.is_letter(lines.end(0) - 1, ":")
-    return lines.kept(good)
+def _aligned(text: Text, lines: _Lines) -> _Lines:
+    """Those of the lines that have the words of an operation in their places."""
+    for word, keyword in _KEYWORDS:
+        if len(lines.at):
+            lines = lines.kept(text.is_word(lines.space(word) + 1, lines.length(word), keyword))
+    return lines
 
 
-def _columns(text: Text, lines: _Lines) -> list[npt.NDArray[Any]]:
-    """The columns of a scan. Lines whose numbers are none are left out."""
-
-    def word(n: int) -> tuple[Ints, Ints]:
-        return lines.begin(n), lines.end(n)
-
-    op_count, good = text.hexadecimal(*word(2))
+def _columns(text: Text, data: bytes, begins: Ints, ends: Ints, lines: _Lines) -> Scan:
+    """Reads the numbers; lines whose numbers are none are left out."""
+    op_count, good = text.hexadecimal(lines.space(_OP_COUNT + 1), lines.length(_OP_COUNT))
     good &= op_count < 1 << 63
-    numbers: list[Ints] = []
-    for n in (8, 10, 12, 14):
-        number, fine = text.decimal(*word(n))
-        numbers.append(number)
-        good &= fine
-    comm, fine = text.address(*word(16))
-    good &= fine & (comm > 0)
-    stream, fine = text.address(*word(19))
+    count, fine = text.decimal(lines.space(_COUNT + 1), lines.length(_COUNT))
     good &= fine
-    begin, end = word(17)
-    size, fine = text.decimal(begin + len("[nranks="), end - 1)
-    good &= fine & (text.eight(begin) == np.uint64(int.from_bytes(b"[nranks=", "little"))) & text.is_letter(end - 1, "]")
-    global_rank = np.full(len(lines.at), -1, np.int64)
-    if lines.extra:
-        global_rank, fine = text.decimal(*word(_WORDS + lines.extra - 1))
-        good &= fine
+    at, line_begins, line_ends = lines.at, begins[lines.at], ends[lines.at]
     # No space stands before the first word of a line.
-    token = np.maximum(np.where(lines.base >= _HEAD_WORDS, lines.spaces[np.maximum(lines.base - _HEAD_WORDS, 0)] + 1, 0), lines.begins)
-    name_begin, name_end = word(0)
-    columns = [lines.at, name_begin, name_end - 1, token, lines.end(-3), op_count.astype(np.int64), *numbers, comm, size, stream, global_rank]
-    return columns if good.all() else [c[good] for c in columns]
-
-
-def _merged(found: list[list[npt.NDArray[Any]]]) -> list[npt.NDArray[Any]]:
-    """Columns of two kinds of lines as one, in the order of lines."""
-    columns = [np.concatenate(pair) for pair in zip(*found, strict=True)]
-    order = np.argsort(columns[0], kind="stable")
-    return [c[order] for c in columns]
+    token = np.maximum(np.where(lines.base >= _HEAD_WORDS, lines.spaces[np.maximum(lines.base - _HEAD_WORDS, 0)] + 1, 0), line_begins)
+    name_ends, tail_begins = lines.space(1), lines.space(_TAIL) + 1
+    good &= (name_ends - token <= _LONGEST_HEAD) & (line_ends - tail_begins <= _LONGEST_TAIL)
+    columns = [at, token, name_ends, tail_begins, line_ends, op_count.astype(np.int64), count]
+    if not good.all():
+        columns = [c[good] for c in columns]
+    at, token, name_ends, tail_begins, line_ends, op_counts, counts = columns
+    head, first = codes_of(text.digest(token, name_ends, _LONGEST_HEAD))
+    heads = [data[begin:end] for begin, end in zip(token[first].tolist(), name_ends[first].tolist(), strict=True)]
+    tail, first = codes_of(text.digest(tail_begins, line_ends, _LONGEST_TAIL))
+    tails = [data[begin:end] for begin, end in zip(tail_begins[first].tolist(), line_ends[first].tolist(), strict=True)]
+    return Scan(text, begins, ends, at, token, op_counts, counts, head, heads, tail, tails)

@@ -112,7 +112,7 @@ class Reading:
         if pid not in self._parts and len(self._parts) >= _MOST_PARTS:
             self._notices.add("too-many-processes", line.offset)
             return None
-        part = self._parts.setdefault(pid, Part(part=len(self._parts), pid=pid)).part
+        part = self._parts.setdefault(pid, Part(part=len(self._parts), pid=pid, partial=True)).part
         key = (part, category, name, identity)
         return _Event(line.number, line.offset, part, category, name, key, known.get("ts"), mapping(known.get("args")))
 
