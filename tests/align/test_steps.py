@@ -78,3 +78,21 @@ def test_moments_find_their_step_and_order_is_kept() -> None:
     steps = rank_steps(parsed()["gpu_spans"], parsed(host_spans=[step(0, 1, 0, 10), step(0, 2, 10, 10), step(1, 1, 100, 10)])["host_spans"])[0]
     rows = pl.DataFrame({"rank": [1, 0, 0, 0, 1], "t": [105, 25, 12, 0, 99]}, schema={"rank": pl.Int32, "t": pl.Int64})
     assert step_of(rows, steps, "t")["step"].to_list() == [1, None, 2, 1, None]
+
+
+def test_a_programs_own_numbered_ranges_mark_steps() -> None:
+    marks = [host(0, n * 100, 90, f"iteration {n + 5}", "annotation") for n in range(3)]
+    inner = [host(0, n * 100 + 10, 5, f"Step: {n}", "annotation") for n in range(3)]
+    assert _steps(parsed(host_spans=[*marks, *inner])) == [(0, 5, 0, 100, "annotation"), (0, 6, 100, 200, "annotation"), (0, 7, 200, 290, "annotation")]
+
+
+def test_the_profilers_marks_come_before_others() -> None:
+    marks = [step(0, n, n * 100, 90) for n in range(2)]
+    others = [host(0, n * 50, 50, f"iter_{n}", "annotation") for n in range(4)]
+    assert [s for _, s, *_ in _steps(parsed(host_spans=[*marks, *others]))] == [0, 1]
+
+
+def test_ranges_that_nest_or_stand_alone_mark_no_steps() -> None:
+    nested = [host(0, 0, 100, "step 1", "annotation"), host(0, 10, 20, "step 2", "annotation")]
+    alone = [host(1, 0, 100, "step 1", "annotation")]
+    assert [origin for *_, origin in _steps(parsed(host_spans=[*nested, *alone]))] == ["window", "window"]

@@ -152,7 +152,7 @@ def _with_launch(kernels: pl.DataFrame, host_spans: pl.LazyFrame) -> pl.DataFram
     if not silent.height:
         return out.with_columns(pl.lit(None, pl.String).alias("note")).drop("call_ts", "tid", "record_ts")
     notes = (
-        host_spans.filter((pl.col("kind") == "annotation") & pl.col("name").cast(pl.String).str.contains(r"^(?:nccl|rccl|hccl|xccl|ccl):"))
+        host_spans.filter((pl.col("kind") == "annotation") & pl.col("name").cast(pl.String).str.contains(r"(?i)^(?:nccl|rccl|hccl|xccl|ccl):"))
         .select(
             *_JOB,
             "tid",

@@ -73,7 +73,9 @@ class _Columns:
         p2p = pl.col("operation").is_in(["send", "recv"])
         size = pl.when(pl.col("operation").is_in(["all_to_all"])).then(pl.lit(-1)).otherwise(pl.col("in_bytes").fill_null(-1))
         kind = pl.when(p2p).then(pl.lit("send_recv")).otherwise(pl.col("operation"))
-        token = rows.select(pl.format("{}|{}|{}|{}", kind, size, pl.col("dtype").fill_null(""), name.fill_null("")).rank("dense"))
+        # Where bytes are known, the element type adds nothing; profilers that see only bytes do not name it.
+        dtype = pl.when(size == -1).then(pl.col("dtype").fill_null("")).otherwise(pl.lit(""))
+        token = rows.select(pl.format("{}|{}|{}|{}", kind, size, dtype, name.fill_null("")).rank("dense"))
         self.token = token.to_series().to_numpy().astype(np.int64)
 
 

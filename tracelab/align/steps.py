@@ -11,6 +11,8 @@ from tracelab.tables import STEPS
 __all__ = ["rank_steps", "step_of"]
 
 STEP_NAME = r"^ProfilerStep#(\d{1,9})$"
+LIKE_STEP = r"(?i)^(?:[\w.]+:)?((?:ProfilerStep#|(?:train(?:ing)?[ _-]?)?(?:step|iter(?:ation)?)[ _:#=-]*))(\d{1,9})$"
+"""Numbered ranges that programs make themselves, in NVTX or by record_function: `step 7`, `iteration_7`, `Train Step: 7`."""
 CONTIGUOUS = 2.0
 """A gap below this many median step lengths is no break: the next step's start ends the step."""
 
@@ -23,17 +25,41 @@ def rank_steps(gpu_spans: pl.LazyFrame, host_spans: pl.LazyFrame) -> tuple[pl.Da
     A step number that returns later (a job restarted, a profile taken again) gets the next free number, with a notice. A
     rank without annotations has one step per capture window, numbered from 0.
     """
-    marks = (
-        host_spans.filter(pl.col("kind") == "annotation")
-        .with_columns(pl.col("name").cast(pl.String).str.extract(STEP_NAME, 1).cast(pl.Int32, strict=False).alias("step"))
-        .filter(pl.col("step").is_not_null())
-        .select("rank", "step", "source_id", pl.col("source_ts_ns").alias("start_ns"), (pl.col("source_ts_ns") + pl.col("dur_ns")).alias("mark_end"))
-        .collect(engine="streaming")
-    )
-    marks, notices = number_repeated_steps(marks)
+    marks, notices = number_repeated_steps(_marks(host_spans))
     annotated = _from_marks(marks, gpu_spans, host_spans) if marks.height else STEPS.empty()
     windows = _windows(gpu_spans, host_spans).join(marks.select("rank").unique(), on="rank", how="anti")
     return STEPS.conform(pl.concat([annotated.select(STEPS.names), windows.select(STEPS.names)])), notices
+
+
+def _marks(host_spans: pl.LazyFrame) -> pl.DataFrame:
+    """Rank, step, source, start and end of the annotations that mark steps: the profiler's, else those of a program's own numbered ranges."""
+    text = pl.col("name").cast(pl.String)
+    found = (
+        host_spans.filter((pl.col("kind") == "annotation") & text.str.contains(LIKE_STEP))
+        .select(
+            "rank",
+            text.str.extract(LIKE_STEP, 2).cast(pl.Int32, strict=False).alias("step"),
+            "source_id",
+            pl.col("source_ts_ns").alias("start_ns"),
+            (pl.col("source_ts_ns") + pl.col("dur_ns")).alias("mark_end"),
+            text.str.extract(LIKE_STEP, 1).str.to_lowercase().alias("label"),
+            text.str.contains(STEP_NAME).alias("official"),
+        )
+        .filter(pl.col("step").is_not_null())
+        .collect(engine="streaming")
+    )
+    official = found.filter("official")
+    own = found.join(official.select("rank").unique(), on="rank", how="anti").sort("rank", "label", "start_ns", "mark_end")
+    # A range inside another of its kind, or a number that a rank repeats at once, marks no step.
+    nested = (pl.col("start_ns") < pl.col("mark_end").shift(1)).any() | (pl.col("step").diff() == 0).any()
+    kinds = own.group_by("rank", "label").agg(
+        pl.len().alias("n"), nested.fill_null(False).alias("nested"), (pl.col("mark_end") - pl.col("start_ns")).sum().alias("held")
+    )
+    kinds = (
+        kinds.filter((pl.col("n") >= 2) & ~pl.col("nested")).sort("held", "label", descending=[True, False]).unique("rank", keep="first", maintain_order=True)
+    )
+    own = own.join(kinds.select("rank", "label"), on=["rank", "label"], how="semi", maintain_order="left")
+    return pl.concat([official, own]).drop("label", "official")
 
 
 def _from_marks(marks: pl.DataFrame, gpu_spans: pl.LazyFrame, host_spans: pl.LazyFrame) -> pl.DataFrame:
