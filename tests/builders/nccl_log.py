@@ -61,7 +61,9 @@ def parse_text(text: str | bytes, folder: Path, **options: Any) -> Collected:
     return parse(path, **options)
 
 
-def operation(name: str = "AllReduce", *, comm: str = "0x55aa0001", count: int = 1000, datatype: int = 7, op: int = 0, root: int = 0, size: int = 4, n: int = 0) -> str:
+def operation(
+    name: str = "AllReduce", *, comm: str = "0x55aa0001", count: int = 1000, datatype: int = 7, op: int = 0, root: int = 0, size: int = 4, n: int = 0
+) -> str:
     """The text of a COLL line."""
     return (
         f"{name}: opCount {n:x} sendbuff 0x7f{n:06x}00 recvbuff 0x7f{n:06x}80 count {count} datatype {datatype} op {op} root {root} "
@@ -110,7 +112,7 @@ def _init(rank: Rank, size: int) -> Iterator[tuple[str, bool]]:
     if r == 0:
         for channel in range(2):
             yield f"Channel {channel:02d}/02 : {' '.join(map(str, range(size)))}", False
-    yield "Trees " + " ".join(f"[{c}] {after if after else -1}/-1/-1->{r}->{before if r else -1}" for c in range(2)), False
+    yield "Trees " + " ".join(f"[{c}] {after or -1}/-1/-1->{r}->{before if r else -1}" for c in range(2)), False
     for channel in range(2):
         yield f"Ring {channel:02d} : {before} -> {r} -> {after}", False
     yield "2 coll channels, 2 collnet channels, 0 nvls channels, 2 p2p channels, 2 p2p channels per peer", False

@@ -21,7 +21,10 @@ def _edges(line: str, folder: Path) -> list[dict[str, Any]]:
     [
         ("Channel 00 : 7[cb000] -> 8[7000] [send] via NET/IB/3", (0, None, 7, 8, "cb000", "7000", "send", "NET/IB", 3, False, None)),
         ("Channel 01 : 25[b000] -> 26[48000] via P2P/IPC/read", (1, None, 25, 26, "b000", "48000", None, "P2P/IPC", None, None, None)),
-        ("Channel 01 : 5[901d0] -> 4[901c0] [receive] via NET/AWS Libfabric/0/GDRDMA", (1, None, 5, 4, "901d0", "901c0", "receive", "NET/AWS Libfabric", 0, True, None)),
+        (
+            "Channel 01 : 5[901d0] -> 4[901c0] [receive] via NET/AWS Libfabric/0/GDRDMA",
+            (1, None, 5, 4, "901d0", "901c0", "receive", "NET/AWS Libfabric", 0, True, None),
+        ),
         ("Channel 02 : 1[1000] -> 0[2000] via P2P/direct pointer", (2, None, 1, 0, "1000", "2000", None, "P2P/direct pointer", None, None, None)),
         ("Channel 02 : 1[1000] -> 0[2000] via P2P/indirect/3[4000]", (2, None, 1, 0, "1000", "2000", None, "P2P/indirect", None, None, None)),
         ("Channel 02 : 1[1000] -> 0[2000] via direct shared memory", (2, None, 1, 0, "1000", "2000", None, "SHM", None, None, None)),
@@ -32,11 +35,14 @@ def _edges(line: str, folder: Path) -> list[dict[str, Any]]:
         ("Channel 05/0 : 1[1] -> 9[1] [send] via NET/IB/2(6)/GDRDMA/Shared", (5, 0, 1, 9, "1", "1", "send", "NET/IB", 2, True, 6)),
         ("Channel 05/0 : 1[1] -> 9[1] [send] via NET/IBext_v8/2(6)/GDRDMA(PCI)/Shared", (5, 0, 1, 9, "1", "1", "send", "NET/IBext_v8", 2, True, 6)),
         ("Channel 05/0 : 1[1] -> 9[1] [receive] via NET/Socket/0/Shared", (5, 0, 1, 9, "1", "1", "receive", "NET/Socket", 0, False, None)),
-        ("Channel 05/0 : 1[c1000] -> 9[c1000] [send] via NET/IB/0/GDRDMA comm 0x7f nRanks 16 busId c1000", (5, 0, 1, 9, "c1000", "c1000", "send", "NET/IB", 0, True, None)),
+        (
+            "Channel 05/0 : 1[c1000] -> 9[c1000] [send] via NET/IB/0/GDRDMA comm 0x7f nRanks 16 busId c1000",
+            (5, 0, 1, 9, "c1000", "c1000", "send", "NET/IB", 0, True, None),
+        ),
         ("Ring 00 : 3[0] -> 0[1] via P2P/IPC", (0, None, 3, 0, "0", "1", None, "P2P/IPC", None, None, None)),
         ("Ring 00 : 3 -> 0 [receive] via NET/IB/0", (0, None, 3, 0, None, None, "receive", "NET/IB", 0, False, None)),
     ],
-)  # fmt: skip
+)
 def test_connections(line: str, expected: tuple[Any, ...], tmp_path: Path) -> None:
     (edge,) = _edges(line, tmp_path)
     names = ("channel", "connection", "src_rank", "dst_rank", "src_device", "dst_device", "direction", "transport", "net_device", "gdr", "proxy_rank")

@@ -5,6 +5,8 @@ from typing import Any
 
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.builders.comms import Comms, Trace, comm, group, join, listed, logged, merge, message
 from tracelab.traffic.traced import algorithm_of
@@ -409,3 +411,84 @@ def test_copies_between_gpus_are_each_their_own() -> None:
             trace.add("unknown", 64, [rank], None, 100 + n, matched=False, library="peer-copy")
     table, _ = join(merge([], 4), [], trace, GROUPS)
     assert Counter(table["src_rank"].to_list()) == {0: 3, 1: 3}
+
+
+def test_numbers_say_that_one_log_ends_before_the_other_begins() -> None:
+    ops = [(AR, 64)] * 30
+    lines = logged(0, 0, ops[:12], 4) + logged(1, 0, ops[:10], 4)
+    for n, row in enumerate(lines):
+        row["op_count"] = n if row["rank"] == 0 else n + 100
+    table, codes = join(world(), lines, Trace(), GROUPS)
+    assert table.height == 22
+    assert codes == set()
+
+
+def test_logs_that_have_nothing_in_common_and_no_numbers_are_said() -> None:
+    lines = logged(0, 0, [(AR, 64)] * 12, 4) + logged(1, 0, [(AR, 32)] * 10, 4)
+    table, codes = join(world(), lines, Trace(), GROUPS)
+    assert table.height == 12
+    assert "logs-without-overlap" in codes
+
+
+def test_sizes_that_no_memory_holds_are_none() -> None:
+    table, _ = join(world(), logged(0, 0, [(AR, 2**62)], 4), Trace(), GROUPS)
+    assert table["bytes"].to_list() == [None]
+
+
+def test_streams_of_one_number_in_two_groups_are_kept_apart() -> None:
+    groups = [group(0, [0, 1]), group(1, [0, 2])]
+    comms = merge([comm(0, 0, 0, 2, "0x1"), comm(0, 1, 0, 2, "0x2")], 4, groups)
+    first, second = [(AR, 4 * n) for n in range(1, 11)], [(AR, 4000 * n) for n in range(1, 11)]
+    trace = Trace()
+    for n in range(2, 8):
+        trace.add(*first[n], [0, 1], 0, 100 * n)
+        trace.add(*second[n], [0, 2], 1, 100 * n + 50)
+    table, _ = join(comms, logged(0, 0, first, 2) + logged(0, 1, second, 2), trace, groups)
+    assert origins(table) == {"both": 12, "log": 8}
+
+
+@st.composite
+def jobs(draw: st.DrawFn) -> tuple[list[tuple[str, int]], dict[int, tuple[int, int]], tuple[int, int]]:
+    """Operations, the part of them that each logging rank's file holds, and the part that the trace shows."""
+    n = draw(st.integers(3, 40))
+    kinds = draw(st.lists(st.sampled_from([AR, AG, RS]), min_size=n, max_size=n))
+    ops = [(kind, 4 * (k + 1)) for k, kind in enumerate(kinds)]
+    ranks = draw(st.sets(st.integers(0, 3), max_size=4))
+    # What the files hold overlaps in the middle of the job: what lies between two files that do not, nobody saw.
+    parts = {r: (draw(st.integers(0, n // 3)), draw(st.integers(n - n // 3, n))) for r in sorted(ranks)}
+    first = draw(st.integers(0, n - 1))
+    return ops, parts, (first, draw(st.integers(first, n)))
+
+
+@settings(deadline=None, max_examples=60)
+@given(jobs(), st.booleans())
+def test_every_operation_that_anyone_saw_counts_once(job: tuple[list[tuple[str, int]], dict[int, tuple[int, int]], tuple[int, int]], numbered: bool) -> None:
+    ops, parts, (first, last) = job
+    lines = []
+    for rank, (start, end) in parts.items():
+        rows = logged(rank, 0, ops[start:end], 4)
+        lines += [{**row, "op_count": start + n if numbered else 0} for n, row in enumerate(rows)]
+    table, _ = join(world(), lines, traced(ops[first:last]), GROUPS)
+    in_logs = {k for start, end in parts.values() for k in range(start, end)}
+    in_trace = set(range(first, last))
+    found = Counter(zip(table["bytes"].to_list(), table["origin"].to_list(), strict=True))
+    want = {k: "both" if k in in_logs and k in in_trace else "log" if k in in_logs else "trace" for k in in_logs | in_trace}
+    assert found == Counter((ops[k][1], origin) for k, origin in want.items())
+    assert table["operation_id"].to_list() == list(range(table.height))
+    assert table["match_id"].drop_nulls().is_unique().all()
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.sampled_from(STEP), min_size=1, max_size=12), st.integers(1, 5), st.data())
+def test_a_window_of_repeated_steps_adds_nothing_to_a_whole_log(step: list[tuple[str, int]], times: int, data: st.DataObject) -> None:
+    ops = step * times
+    first = data.draw(st.integers(0, len(ops)))
+    last = data.draw(st.integers(first, len(ops)))
+    lost = data.draw(st.sets(st.integers(first, max(first, last - 1)), max_size=2))
+    shown = [op for n, op in enumerate(ops[first:last], first) if n not in lost]
+    lines = logged(1, 0, ops, 4) + logged(3, 0, ops[: len(ops) // 2], 4)
+    table, _ = join(world(), lines, traced(shown), GROUPS)
+    assert Counter(zip(table["operation"].to_list(), table["bytes"].to_list(), strict=True)) == Counter(ops)
+    # One distance at which all agrees may be preferred; nothing of the trace may be left over.
+    assert origins(table)["trace"] == 0
+    assert origins(table)["both"] == len(shown)

@@ -77,10 +77,10 @@ def join_collectives(logged: LoggedOperations, traced: pl.DataFrame, members: di
             by_group[found].append(_List(key, positions, logged.tokens[positions], logged.numbers[positions]))
     # Certain groups first: what they leave is for those whose group is not known.
     for groups in sorted(by_group, key=lambda g: (len(g), g)):
-        free = {lane: rows for g in groups for lane, rows in lanes[g].items()}
+        free = {(g, lane): rows for g in groups for lane, rows in lanes[g].items()}
         _assign(by_group[groups], free, columns)
         for g in groups:
-            lanes[g] = {lane: free[lane] for lane in lanes[g]}
+            lanes[g] = {lane: free[g, lane] for lane in lanes[g]}
         for one in by_group[groups]:
             _keep(one, out)
     _drop_copies(by_group, traced, members, columns, out)
@@ -96,14 +96,14 @@ def _lanes(traced: pl.DataFrame) -> dict[int, dict[int, Int]]:
     return out
 
 
-def _assign(lists: Sequence[_List], free: dict[int, Int], columns: _Traced) -> None:
-    gains: dict[tuple[int, int], tuple[int, Int, Int]] = {}
+def _assign(lists: Sequence[_List], free: dict[tuple[int, int], Int], columns: _Traced) -> None:
+    gains: dict[tuple[int, tuple[int, int]], tuple[int, Int, Int]] = {}
     while True:
         for n, one in enumerate(lists):
             for lane, rows in free.items():
                 if len(rows) and (n, lane) not in gains:
                     gains[n, lane] = _gain(one, rows, columns)
-        best = max(gains, key=lambda k: (gains[k][0], -k[0], -k[1]), default=None)
+        best = max(gains, key=lambda k: (gains[k][0], -k[0], (-k[1][0], -k[1][1])), default=None)
         if best is None or gains[best][0] <= 0:
             return
         n, lane = best
@@ -193,8 +193,7 @@ def coalesced(logged: LoggedOperations, traced: pl.DataFrame, out: Joined, membe
         mine = out.traced_of[positions]
         for lane in rows:
             inside = np.isin(mine, lane)
-            free = np.array([int(t) not in out.used for t in lane])
-            if not free.any() or not inside.any():
+            if not inside.any() or out.used.issuperset(lane.tolist()):
                 continue
             place = {int(t): n for n, t in enumerate(lane)}
             pairs = np.array([[n, place[int(t)]] for n, t in enumerate(mine) if inside[n]], dtype=np.int64)

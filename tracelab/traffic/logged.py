@@ -19,6 +19,8 @@ _PREFERRED = ("coll-line", "call-line", "profiler", "inspector", "flight-recorde
 """Kinds of logs of one process, best first: they are one list of operations, not several."""
 _RECORDERS = 2
 """From this kind on, `seq` is the number that the source states."""
+_LARGEST = 2**48
+"""Bytes of one operation: a damaged line may state any number."""
 WITNESSES = 4
 """Lists of one communicator that are compared; others say nothing that the longest does not."""
 _LIST = ["comm_key", "source_id", "part", "origin"]
@@ -45,6 +47,7 @@ class LoggedOperations:
     without_comm: int = 0
     folded: int = 0
     contradicted: set[int] = field(default_factory=set)
+    disjoint: set[int] = field(default_factory=set)
 
 
 def read_logged(logged: pl.LazyFrame, comm_map: pl.DataFrame, job_comms: pl.DataFrame, exchanging: Collection[int]) -> LoggedOperations:
@@ -65,14 +68,16 @@ def read_logged(logged: pl.LazyFrame, comm_map: pl.DataFrame, job_comms: pl.Data
 
 
 def _keyed(logged: pl.LazyFrame, comm_map: pl.DataFrame, job_comms: pl.DataFrame) -> pl.LazyFrame:
-    kind = kind_of("operation")
-    sizes = job_comms.select("comm_key", pl.col("size").alias("ranks")).lazy()
+    sizes = job_comms.select("comm_key", pl.col("size").alias("ranks"))
+    places = comm_map.join(sizes, on="comm_key", how="left", validate="m:1").lazy()
     origin = number_of("origin", _PREFERRED, len(_PREFERRED))
     columns = ("source_id", "part", "rank", "comm", "line", "seq", "op_count", "peer", "root", "algorithm", "protocol", "channel_first", "channel_last")
-    frame = logged.select(*columns, "ts_ns", "dur_ns", "in_bytes", "out_bytes", kind.alias("kind"), origin.alias("origin"))
-    frame = frame.join(comm_map.lazy(), on=["source_id", "part", "comm"], how="left", validate="m:1")
-    frame = frame.join(sizes, on="comm_key", how="left", validate="m:1")
-    frame = frame.with_columns(size_of(pl.col("kind"), pl.col("ranks").cast(pl.Int64)).alias("bytes"), pl.col("kind").is_in([SEND, RECV]).alias("p2p"))
+    frame = logged.select(*columns, "ts_ns", "dur_ns", "in_bytes", "out_bytes", kind_of("operation").alias("kind"), origin.alias("origin"))
+    # No `validate`: it would hold all rows at once. A place stands in the map once.
+    frame = frame.join(places, on=["source_id", "part", "comm"], how="left")
+    size = size_of(pl.col("kind"), pl.col("ranks").cast(pl.Int64))
+    size = pl.when(size.is_between(0, _LARGEST)).then(size)
+    frame = frame.with_columns(size.alias("bytes"), pl.col("kind").is_in([SEND, RECV]).alias("p2p"))
     return frame.with_columns(token_of(pl.col("kind"), pl.col("bytes")).alias("token")).drop("in_bytes", "out_bytes", "comm", "ranks")
 
 
@@ -205,7 +210,8 @@ class _Reader:
                 self.kind[at], self.out.sizes[at], self.out.tokens[at] = ALL_TO_ALL, total, ALL_TO_ALL
                 self.out.folded += len(at)
                 kind = self.kind[positions]
-        return positions[(kind != SEND) & (kind != RECV)]
+        rest: Int = positions[(kind != SEND) & (kind != RECV)]
+        return rest
 
     def _unite(self, key: int, lists: list[tuple[int, bool, bool, Int]]) -> None:
         lists = [(origin, best, sends, positions) for origin, best, sends, positions in lists if len(positions)]
@@ -219,7 +225,7 @@ class _Reader:
             pairs = self._paired(main, other, same_numbers=origin == kind)
             self._fill(main, other, pairs)
             if origin == kind:
-                main = _merged(main, other, pairs)
+                main = _merged(main, other, pairs) if len(pairs) else self._apart(key, main, other)
             elif len(other) > len(main):
                 self.out.contradicted.add(key)
         self.out.collectives[key] = main
@@ -227,7 +233,26 @@ class _Reader:
     def _paired(self, main: Int, other: Int, *, same_numbers: bool) -> Int:
         tokens, numbers = self.out.tokens, self.out.numbers
         shift = shift_of(numbers[main], numbers[other]) if same_numbers else None
+        if shift is not None and not -len(other) < shift < len(main):
+            # Their numbers say that one ends before the other begins, however alike they look.
+            return np.empty((0, 2), dtype=np.int64)
         return pair_sequences(tokens[main], tokens[other], () if shift is None else (shift,))
+
+    def _apart(self, key: int, main: Int, other: Int) -> Int:
+        """Two logs without a common operation, one after the other as their numbers say; else the longer one alone."""
+        (a, b), (c, d) = (self._span(rows) for rows in (main, other))
+        if 0 <= a <= b < c <= d:
+            return np.concatenate([main, other])
+        if 0 <= c <= d < a <= b:
+            return np.concatenate([other, main])
+        self.out.disjoint.add(key)
+        return main
+
+    def _span(self, rows: Int) -> tuple[int, int]:
+        """First and last number of a list that counts upwards; (-1, -1) of others."""
+        numbers = self.out.numbers[rows]
+        rising = numbers[0] >= 0 and bool((np.diff(numbers) >= 0).all())
+        return (int(numbers[0]), int(numbers[-1])) if rising else (-1, -1)
 
     def _fill(self, main: Int, other: Int, pairs: Int) -> None:
         """Takes algorithm and time of a paired row where the row itself states none."""
@@ -241,7 +266,7 @@ class _Reader:
 
 def _merged(main: Int, other: Int, pairs: Int) -> Int:
     """`main` with what only `other` has, where it lies between, before or after rows that both have and `main` has nothing."""
-    if not len(pairs) or len(pairs) == len(other):
+    if len(pairs) == len(other):
         return main
     out, last = [], 0
     for mine, theirs in gaps(pairs, len(main), len(other)):

@@ -219,4 +219,7 @@ def _notices(lines: LoggedOperations, joined: Joined, incomparable: int) -> list
     if lines.contradicted:
         text = "communicators of which a recorder knows more operations than the log that is used"
         out.append(Notice("shorter-log", "info", text, "", len(lines.contradicted)))
+    if lines.disjoint:
+        text = "communicators whose processes log no common operation: only the longest of their logs is counted"
+        out.append(Notice("logs-without-overlap", "warning", text, "log from the start of the job to its end", len(lines.disjoint)))
     return out

@@ -54,8 +54,10 @@ def pair_sequences(a: Int, b: Int, shifts: Sequence[int] = ()) -> Int:
 
 
 def shift_of(numbers_a: Int, numbers_b: Int) -> int | None:
-    """Distance at which equal numbers of two sequences stand, where each counts without a gap; None where one does not."""
-    if not len(numbers_a) or not len(numbers_b) or (np.diff(numbers_a) != 1).any() or (np.diff(numbers_b) != 1).any():
+    """Distance at which equal numbers of two sequences stand, where each counts without a gap; None where one does not, or cannot be seen to."""
+    if min(len(numbers_a), len(numbers_b)) < 2 or min(numbers_a[0], numbers_b[0]) < 0:
+        return None
+    if (np.diff(numbers_a) != 1).any() or (np.diff(numbers_b) != 1).any():
         return None
     return int(numbers_b[0] - numbers_a[0])
 

@@ -26,6 +26,7 @@ _TAILS_KEPT = 1 << 15
 
 Tail = tuple[int, int, int, int, int, int, int]
 """Element type, reduction, root, communicator, size, stream, and the rank that RCCL prints or -1."""
+_NO_TAIL: Tail = (0, 0, 0, 0, 0, 0, -1)
 
 
 @dataclass(frozen=True)
@@ -101,13 +102,13 @@ def columns_of(data: bytes, first_line: int, scan: Scan, prefixes: Prefixes, tai
             speakers += [speaker] if speaker is not None else []
         speaker_of[code] = known[m[1]]
     read = [tails.read(text) for text in scan.tails]
-    table = np.array([t or (0, 0, 0, 0, 0, 0, -1) for t in read], np.uint64 if not read else object).reshape(len(read), 7)
+    table = np.array([t or _NO_TAIL for t in read] or [_NO_TAIL], object)
     fits = np.array([t is not None for t in read], bool)
-    speaker, tail = speaker_of[scan.head], scan.tail
-    good &= (speaker >= 0) & fits[tail]
+    said, tail = speaker_of[scan.head], scan.tail
+    good &= (said >= 0) & fits[tail]
     row = np.flatnonzero(good)
     if len(row) < len(good):
-        speaker, tail = speaker[row], tail[row]
+        said, tail = said[row], tail[row]
 
     def column(n: int) -> Ints:
         return table[:, n].astype(np.int64)[tail]
@@ -118,7 +119,7 @@ def columns_of(data: bytes, first_line: int, scan: Scan, prefixes: Prefixes, tai
     return Columns(
         row,
         scan.at[row] + first_line,
-        speaker,
+        said,
         name_of[scan.head[row]],
         ts[row],
         scan.op_count[row],

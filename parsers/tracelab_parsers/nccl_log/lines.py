@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from tracelab_parsers.nccl_log.prefix import Front, Head, Prefixes, strip_label
-from tracelab_parsers.nccl_log.scanning import Ints
+from tracelab_parsers.nccl_log.scanning import Flags, Ints
 
 __all__ = ["Bare", "Message", "take_apart", "worth_reading"]
 
@@ -21,7 +22,8 @@ _NCCL = " NCCL "
 _LEVEL = re.compile(r"(INFO|WARN|TRACE|CALL|VERSION|ABORT|ERROR)(?: |$)")
 _WORDS = (b"nccl", b"ollective", b"atchdog", b"terminate called", b" version", b"perf", b"CUDA failure", b"ranks")
 _ROW = re.compile(
-    rb"(?:\[[^\]\n]{1,40}+\](?:<\w+>)?: ?|\d+: |\([^)\n]{1,160}+\) ?)?[ \t]*(?:#|N/A|\d[\d.]*(?:e[+-]?\d+)?(?:[ \t]|[-\w]*:\d+:\d+ |$)|[\s-]*\[\d[\d, ]*\] (?:started|finished))"
+    rb"(?:\[[^\]\n]{1,40}+\](?:<\w+>)?: ?|\d+: |\([^)\n]{1,160}+\) ?)?[ \t]*"
+    rb"(?:#|N/A|\d[\d.]*(?:e[+-]?\d+)?(?:[ \t]|[-\w]*:\d+:\d+ |$)|[\s-]*\[\d[\d, ]*\] (?:started|finished))"
 )
 _ROW_STARTS = np.zeros(256, bool)
 _ROW_STARTS[list(b"#N0123456789 \t[(-")] = True
@@ -52,7 +54,7 @@ def worth_reading(data: bytes, begins: Ints, ends: Ints) -> Ints:
         return np.zeros(0, np.int64)
     raws = [data[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
     out = np.zeros(len(raws), bool)
-    for number in np.flatnonzero(_ROW_STARTS[np.frombuffer(data, np.uint8)[begins]]).tolist():
+    for number in np.flatnonzero(_may_begin_a_row(np.frombuffer(data, np.uint8), begins)).tolist():
         out[number] = _ROW.match(raws[number]) is not None
     joined = b"\n".join(raws)
     starts = [0, *np.cumsum(ends - begins + 1).tolist()]
@@ -63,6 +65,15 @@ def worth_reading(data: bytes, begins: Ints, ends: Ints) -> Ints:
             at = joined.find(word, starts[found[-1] + 1])
         out[found] = True
     return np.flatnonzero(out)
+
+
+def _may_begin_a_row(text: npt.NDArray[np.uint8], begins: Ints) -> Flags:
+    """By their first letters; lines that begin with a date are no rows."""
+    first = text[begins]
+    bracket = first == ord("[")
+    date = text[np.minimum(begins + 4 + bracket, len(text) - 1)] == ord("-")
+    may: Flags = _ROW_STARTS[first] & ~(date & (bracket | ((first >= ord("0")) & (first <= ord("9")))))
+    return may
 
 
 def take_apart(raw: bytes, number: int, prefixes: Prefixes) -> Sequence[Message | Bare]:

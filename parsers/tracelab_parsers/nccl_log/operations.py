@@ -23,7 +23,8 @@ __all__ = ["Call", "OperationStore", "Operations", "joined", "name_code", "read_
 
 _WORD = r"(?:0x[0-9a-f]{1,16}|0x\.\.\.|\(nil\)|[0-9a-f]{1,16})"
 _OPERATION = re.compile(
-    rf"(?P<name>\w{{2,60}}): opCount (?P<op_count>[0-9a-f]{{1,16}}) sendbuff {_WORD} recvbuff {_WORD} count (?P<count>\d{{1,18}}) datatype (?P<datatype>\d{{1,6}})"
+    rf"(?P<name>\w{{2,60}}): opCount (?P<op_count>[0-9a-f]{{1,16}}) sendbuff {_WORD} recvbuff {_WORD} count (?P<count>\d{{1,18}})"
+    rf" datatype (?P<datatype>\d{{1,6}})"
     rf" op (?P<reduction>\d{{1,10}}) root (?P<root>-?\d{{1,9}}) comm (?P<comm>{_WORD})(?: \[nranks=(?P<size>\d{{1,9}})\])?(?: stream (?P<stream>{_WORD}))?"
     r"(?: task \d+)?(?: globalrank (?P<global_rank>\d{1,9}))?"
 )

@@ -51,7 +51,7 @@ class NcclLogParser:
         return sniff_log(path, head)
 
     def parse(self, source: SourceFile, emit: Emitter) -> SourceInfo:
-        """See `tracelab.plugins.Parser.parse`. Memory: some ten times the 4 MiB of text read at once, and what communicators and threads there are."""
+        """See `tracelab.plugins.Parser.parse`. Memory: some ten times the 2 MiB of text read at once, and what communicators and threads there are."""
         from tracelab_parsers.nccl_log.reading import Reading
 
         return Reading(source, emit).run()

@@ -100,7 +100,8 @@ class Text:
 
     def eight(self, at: Ints) -> Words:
         """The bytes from `at` on; the first is the lowest."""
-        return self._words[at].view("<u8")
+        found: Words = self._words[at].view("<u8")
+        return found
 
     def is_word(self, begin: Ints, length: Ints, word: bytes) -> Flags:
         """Whether `word`, of at most eight letters, stands there."""
@@ -111,7 +112,7 @@ class Text:
     def digest(self, begin: Ints, end: Ints, longest: int) -> Words:
         """A number for each text, equal for equal ones; of longer ones only the first `longest` bytes count."""
         length = np.minimum(end - begin, longest)
-        out = length.astype(np.uint64)
+        out: Words = length.astype(np.uint64)
         shortest = int(length.min(initial=longest))
         for at in range(0, int(length.max(initial=0)), 8):
             if at + 8 <= shortest:
@@ -119,13 +120,13 @@ class Text:
             else:
                 out ^= self.eight(begin + np.minimum(at, length)) & _FIRST[np.minimum(np.maximum(length - at, 0), 8)]
             out *= _MULTIPLIER
-            out ^= out >> np.uint64(32)
+            np.bitwise_xor(out, out >> np.uint64(32), out=out)
         return out
 
     def _last_eight(self, end: Ints, length: Ints) -> Words:
         """The last eight of `length` characters before `end`, with zeros in front of shorter ones."""
         letters = np.minimum(np.maximum(length, 0), 8)
-        kept: Words = self.eight(end - 8) & _LAST[letters] | _FILL[letters]
+        kept: Words = np.bitwise_or(self.eight(end - 8) & _LAST[letters], _FILL[letters])
         return kept
 
     def decimal(self, end: Ints, length: Ints) -> tuple[Ints, Flags]:
