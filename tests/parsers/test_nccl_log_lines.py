@@ -273,3 +273,19 @@ def test_lines_without_a_name_wait_for_the_end_of_the_initialisation_of_their_th
     found = parse_text(text, tmp_path)
     assert {c["comm"]: c["pointer"] for c in found.rows("communicators")} == {0: "0x11", 1: "0x10"}
     assert [(e["line"], e["comm"]) for e in found.rows("channel_edges")] == [(1, 1), (1, 1), (2, 0), (2, 0), (5, None), (5, None)]
+
+
+def test_a_desync_report_that_lists_one_rank_keeps_it(tmp_path: Path) -> None:
+    text = (
+        "[rank0]:[E117 02:17:41.434235799 ProcessGroupNCCL.cpp:616] [PG ID 0 PG GUID 0(default_pg) Rank 0] "
+        "Collective desync report:\n"
+        "\t - [0] Timeout at collective: ALLREDUCE, #183\n"
+        "\t     [7] finished collective #182, but didn't join collective #183 (count from 1)\n"
+    )
+    told = [(r["level"], r["text"].split()[0]) for r in parse_text(text, tmp_path).rows("log_events") if "finished" in r["text"]]
+    assert told == [("ERROR", "[7]")]
+
+
+def test_a_benchmarks_lines_are_no_errors(tmp_path: Path) -> None:
+    text = "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"
+    assert {r["level"] for r in parse_text(text, tmp_path).rows("log_events")} <= {"INFO"}

@@ -82,6 +82,8 @@ class Front:
 
 
 BARE = Front()
+_LISTED = re.compile(r"\s*(?:finished|started|joined|failed|Timeout at|FINISHED|[0-9, ]*\])")
+"""What follows the list of ranks `[7]` of a desync report: no label of a launcher."""
 
 
 def read_head(text: str) -> Head | None:
@@ -119,7 +121,7 @@ def strip_label(text: str) -> tuple[str, Front]:
     at, label, rank, sure = 0, None, None, False
     while at < 300 and (m := _LABEL.match(text, at)) is not None and m.end() > at:
         name, number, certain = _label(m)
-        if name is None or m["service"] is not None:
+        if name is None or m["service"] is not None or (m["bracket"] is not None and _LISTED.match(text, m.end())):
             break
         at = m.end()
         label = name

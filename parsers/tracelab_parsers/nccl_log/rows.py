@@ -128,6 +128,10 @@ def _value(value: object, dtype: str) -> object:
             return value if isinstance(value, int) and -limit <= value < limit else None
 
 
+_FAILING = frozenset({"watchdog", "desync", "abort", "nccl-error", "cuda-error", "net-error"})
+"""Kinds of bare lines, which carry no level of the library, that tell of a failure."""
+
+
 def event_row(line: LogLine, part: int, kind: str, comm: object, shape: str | None) -> dict[str, Any]:
     """A row of `log_events`."""
     return {
@@ -135,7 +139,7 @@ def event_row(line: LogLine, part: int, kind: str, comm: object, shape: str | No
         "line": line.number,
         "source_ts_ns": line.source_ts_ns,
         "local_ts_ns": line.local_ts_ns,
-        "level": line.level or "ERROR",
+        "level": line.level or ("ERROR" if kind in _FAILING else "INFO"),
         "kind": kind,
         "comm": comm,
         "tid": line.tid,
