@@ -118,7 +118,7 @@ def by_group(tables: Tables, traffic: pl.DataFrame, window: str) -> pl.DataFrame
     frame = frame.with_columns(
         pl.when(pl.col("least_cross_host_bytes") > 0).then(pl.col("cross_host_bytes") / pl.col("least_cross_host_bytes")).alias("excess")
     )
-    frame = frame.sort("bytes", "group", "operation", descending=[True, False, False])
+    frame = frame.sort("bytes", "group", "operation", "group_id", descending=[True, False, False, False], nulls_last=True)
     return GROUPS_TRAFFIC.conform(frame.select(GROUPS_TRAFFIC.names))
 
 
