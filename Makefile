@@ -16,7 +16,7 @@ demo: $(VENV)/.installed ## Analyze a small sample job and write demo/report.htm
 	@echo "Open the report in a browser: file://$(CURDIR)/demo/report.html"
 
 test: lint ## Lint, type check, import rules and all tests
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto --dist loadfile
 
 lint: $(VENV)/.installed-test ## Lint, type check and import rules only
 	$(BIN)/ruff check

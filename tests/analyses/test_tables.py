@@ -138,7 +138,9 @@ def test_waits(results: dict[str, Outcome]) -> None:
 
 
 def test_all_ran(results: dict[str, Outcome]) -> None:
-    assert {k: o.status.status for k, o in results.items()} == dict.fromkeys(results, "ok")
+    without_logs = dict.fromkeys(("hangs", "configuration"), "not_applicable")
+    # No file states a ring, so that the traffic rests on the order of ranks.
+    assert {k: o.status.status for k, o in results.items()} == dict.fromkeys(results, "ok") | without_logs | {"traffic": "degraded"}
     assert list(results)[:7] == ["steps", "breakdown", "overlap", "collectives", "waits", "stragglers", "exposure"]
 
 
@@ -187,6 +189,8 @@ def test_a_cpu_job_counts_host_operators_as_compute() -> None:
 
 def test_polars_frames_follow_their_definitions(results: dict[str, Outcome]) -> None:
     for outcome in results.values():
+        if outcome.status.status == "not_applicable":
+            continue
         assert outcome.result is not None
         for spec in outcome.analysis.outputs:
             frame = outcome.result.frames[spec.name]

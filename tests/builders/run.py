@@ -6,11 +6,13 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from tests.builders.frames import frame
 from tracelab.align import Aligned, align
 from tracelab.analyses import ANALYSES
 from tracelab.analysis import Outcome, run_analyses
 from tracelab.results import Evidence, Finding
-from tracelab.tables import TABLES
+from tracelab.tables import RANKS, TABLES
+from tracelab.traffic.build import traffic_tables
 
 
 class AlignedTables:
@@ -19,10 +21,11 @@ class AlignedTables:
     def __init__(self, parsed: Mapping[str, pl.LazyFrame], hosts: Mapping[int, str], world_size: int | None = None) -> None:
         self.memo: dict[str, object] = {}
         self.aligned: Aligned = align(parsed, hosts, world_size)
-        self.frames = {name: self.aligned.to_aligned(frame) if "ts_ns" in frame.collect_schema().names() else frame for name, frame in parsed.items()}
-        self.frames |= {name: frame.lazy() for name, frame in self.aligned.derived.items()}
-        schema = {"rank": pl.Int32(), "host": pl.String()}
-        self.frames["ranks"] = pl.DataFrame({"rank": list(hosts), "host": list(hosts.values())}, schema=schema).lazy()
+        self.frames = {name: self.aligned.to_aligned(f) if "ts_ns" in f.collect_schema().names() else f for name, f in parsed.items()}
+        self.frames |= {name: f.lazy() for name, f in self.aligned.derived.items()}
+        self.frames |= {name: f.lazy() for name, f in traffic_tables(parsed, self.aligned.derived, hosts, world_size).frames.items()}
+        ranks = [{"rank": r, "host": h, "sources": "", "windows": 1, "orphan_gpu_events": 0, "truncated": False, "notices": 0} for r, h in hosts.items()]
+        self.frames["ranks"] = frame(RANKS, ranks).lazy()
 
     def __getitem__(self, name: str) -> pl.LazyFrame:
         return self.frames.get(name, TABLES[name].empty().lazy())
