@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
 
 from tracelab.ingest.identity import Process
@@ -182,3 +183,46 @@ def test_a_log_without_rank_follows_its_capture() -> None:
     f.trace("rank1.json", 1, 51, host="a")
     f.log("cut.log", None, 51, world=None, host="a")
     assert _roles(f.map())["cut.log"] == (0, "log", 1)
+
+
+def test_logs_of_two_jobs_of_one_size_are_told_apart_by_file() -> None:
+    f = Files()
+    f.log("jobs/a/master.log", 0, 7, world=4, host="x")
+    for r in range(4):
+        f.log("bench/b.log", r, 50 + r, world=4, host="y")
+    found = f.map()
+    assert {a.process.name: a.job for a in found.assignments} == {"bench/b.log": 0, "jobs/a/master.log": 1}
+
+
+def test_per_rank_logs_with_a_restart_in_each_are_two_launches() -> None:
+    f = Files()
+    for r in range(2):
+        for launch in range(2):
+            f.log(f"rank{r}.log", r, 10 * launch + r, host="a")
+    found = f.map()
+    assert [(a.process.name, a.job, a.process.pid) for a in found.assignments] == [
+        ("rank0.log", 0, 0),
+        ("rank0.log", 1, 10),
+        ("rank1.log", 0, 1),
+        ("rank1.log", 1, 11),
+    ]
+
+
+def test_a_log_that_only_fits_by_size_is_taken_and_said() -> None:
+    f = Files()
+    for r in range(2):
+        f.trace(f"t/rank{r}.json", r)
+    f.log("l/out.log", 0, 5, host="a")
+    found = f.map()
+    assert _roles(found)["l/out.log"] == (0, "log", 0)
+    assert "log-by-size" in _codes(found)
+
+
+def test_bare_lines_go_with_the_processes_of_their_file() -> None:
+    f = Files()
+    for r in range(2):
+        f.log("a/out.log", r, 5 + r, host="a")
+        f.log("b/out.log", r, 8 + r, world=3, host="a")
+    f.all.append(replace(f.all[1], part=Part(part=2), rank=None, host=None))
+    found = f.map()
+    assert [a.job for a in found.assignments if a.process.part.part == 2] == [1]

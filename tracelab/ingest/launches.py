@@ -65,7 +65,12 @@ def _launches(logs: Sequence[Process]) -> list[Launch]:
     """Launches of every format, in the order of their first files."""
     stated: dict[tuple[Hashable, ...], Launch] = defaultdict(list)
     for p in logs:
-        stated[p.format, p.part.job or "", 0 if p.part.job else p.world_size or -1].append(p)
+        if p.part.job:
+            stated[p.format, "job", p.part.job].append(p)
+        elif p.world_size:
+            stated[p.format, "world", p.world_size].append(p)
+        else:  # the folder is all that such processes can have in common
+            stated[p.format, "folder", PurePosixPath(p.name).parent].append(p)
     out: list[Launch] = []
     for same in stated.values():
         out += _by_turns(same)
@@ -73,18 +78,44 @@ def _launches(logs: Sequence[Process]) -> list[Launch]:
 
 
 def _by_turns(processes: Launch) -> list[Launch]:
-    """Splits where two processes claim one rank: the second of each rank belongs to the second launch, and so on."""
+    """Splits where two processes claim one rank: by folder or by file where that ends it (two jobs' logs), else by turns (a restart).
+
+    By turns, the second process of each rank belongs to the second launch, and so on.
+    """
+    if not _claimed_twice(processes):
+        return [processes]
+    depth = max(len(PurePosixPath(p.name).parts) for p in processes)
+    for level in range(1, depth + 1):
+        parts: dict[tuple[str, ...], Launch] = defaultdict(list)
+        for p in processes:
+            parts[PurePosixPath(p.name).parts[:level]].append(p)
+        whole = level < depth or any(len({p.rank for p in part}) > 1 for part in parts.values())
+        if len(parts) > 1 and whole and not any(_claimed_twice(part) for part in parts.values()):
+            return list(parts.values())
     turns: dict[int, Launch] = defaultdict(list)
     seen: dict[int, list[Hashable]] = defaultdict(list)
     for p in processes:
         turn = 0
         if p.rank is not None:
-            who = (short_name(p.host), p.pid) if p.pid is not None else None
+            who = _who(p)
             if who not in seen[p.rank]:
                 seen[p.rank].append(who)
             turn = seen[p.rank].index(who)
         turns[turn].append(p)
     return list(turns.values())
+
+
+def _who(p: Process) -> Hashable:
+    return (short_name(p.host), p.pid) if p.pid is not None else None
+
+
+def _claimed_twice(processes: Launch) -> bool:
+    """Whether two processes claim one rank."""
+    claims: dict[int, set[Hashable]] = defaultdict(set)
+    for p in processes:
+        if p.rank is not None:
+            claims[p.rank].add(_who(p))
+    return any(len(c) > 1 for c in claims.values())
 
 
 def _world(processes: Iterable[Process]) -> int | None:
@@ -131,12 +162,19 @@ def _folder(processes: Iterable[Process]) -> set[str]:
     return {PurePosixPath(p.name).parts[0] if "/" in p.name else "" for p in processes}
 
 
+def _nameless(p: Process) -> bool:
+    """Whether nothing says which process it is: bare lines of a log, an answer of the library's monitor."""
+    return p.rank is None and p.pid is None and p.world_size is None
+
+
 def _homes(launch: Launch, jobs: Sequence[Sequence[Process]]) -> list[int]:
     """Numbers of the jobs that the launch may belong to; one where it is certain."""
     shared = [_shared(launch, job)[0] for job in jobs]
     if max(shared, default=0):
         return [n for n, count in enumerate(shared) if count == max(shared)][:1]
-    fitting = [n for n, job in enumerate(jobs) if _fits(launch, job)]
+    # Without a stated world on both sides, only the folder ties the two.
+    both = [_world(launch) is not None and _world(job) is not None for job in jobs]
+    fitting = [n for n, job in enumerate(jobs) if _fits(launch, job) and (both[n] or _folder(launch) & _folder(job))]
     near = [n for n in fitting if _folder(launch) & _folder(jobs[n])]
     return near if len(fitting) > 1 and len(near) == 1 else fitting
 
@@ -148,7 +186,9 @@ def attach_logs(jobs: Sequence[list[Process]], logs: Sequence[Process]) -> tuple
     its format that fits it. Nothing is attached by guess: what fits several is a job of its own, and said.
     """
     out, notices = [list(job) for job in jobs], []
-    launches = _launches(logs)
+    named_files = {p.source for p in logs if not _nameless(p)}
+    beside = [p for p in logs if _nameless(p) and p.source in named_files]
+    launches = _launches([p for p in logs if p not in beside])
     certain = [launch for launch in launches if any(_shared(launch, job)[0] for job in jobs)]
     loose = [launch for launch in launches if launch not in certain]
     for launch in certain:
@@ -162,6 +202,10 @@ def attach_logs(jobs: Sequence[list[Process]], logs: Sequence[Process]) -> tuple
         alike = [other for other in loose if other[0].format == form and other is not launch and set(_homes(other, jobs)) & set(homes)]
         if len(homes) == 1 and not (alike and _world(launch) is not None):
             out[homes[0]] += launch
+            if not all(_nameless(p) for p in launch):
+                text = "the log names no process of the captures; it is taken as the job's, whose size it states and whose ranks it does not contradict"
+                hint = 'if it is of another job: [files."…"] ignore = true in tracelab.toml'
+                notices.append(FileNotice(launch[0].name, Notice("log-by-size", "info", text, hint)))
             continue
         if homes:
             text = f"the log of {len(launch)} processes fits {len(homes)} jobs" if len(homes) > 1 else "logs of several launches fit the job"
@@ -170,9 +214,19 @@ def attach_logs(jobs: Sequence[list[Process]], logs: Sequence[Process]) -> tuple
         rest.append(launch)
     alone: list[list[Process]] = []
     for launch in rest:
-        homes = [n for n, job in enumerate(alone) if _fits(launch, job) and (_world(launch) is None or launch[0].format not in {p.format for p in job})]
+        homes = [n for n, job in enumerate(alone) if _joins(launch, job)]
         if len(homes) == 1:
             alone[homes[0]] += launch
         else:
             alone.append(list(launch))
-    return [sorted(job, key=lambda p: (p.source, p.part.part)) for job in [*out, *alone]], notices
+    out += alone
+    for p in beside:
+        shares = [sum(q.source == p.source for q in job) for job in out]
+        out[shares.index(max(shares))].append(p)
+    return [sorted(job, key=lambda p: (p.source, p.part.part)) for job in out], notices
+
+
+def _joins(launch: Launch, job: Sequence[Process]) -> bool:
+    """Whether logs of two formats in one folder are of one launch, where no capture tells."""
+    other = launch[0].format not in {p.format for p in job} or all(_nameless(p) for p in launch)
+    return other and _fits(launch, job) and bool(_folder(launch) & _folder(job))
