@@ -138,6 +138,33 @@ def test_dumps_of_a_job_that_runs_show_none() -> None:
     assert run(8, *(dump(r, 90 if r else 82, 82) for r in range(4))).findings == (), "half of the dumps are missing"
 
 
+def captured(launched: dict[int, int], ran: dict[int, int]) -> dict[str, list[dict[str, Any]]]:
+    """Records of launches and the kernels that ran, joined by external id."""
+    base = {"part": 0, "kind": "kernel", "clamped": False}
+    group = {"recorded_on": "cpu_op", "group_name": "0", "group_desc": "default_pg", "group_size": len(launched), "operation": "allreduce"}
+    records: list[dict[str, Any]] = [
+        {**group, "source_id": r, "rank": r, "part": 0, "external_id": n, "ts_ns": n} for r, count in launched.items() for n in range(count)
+    ]
+    kernels: list[dict[str, Any]] = [
+        {**base, "source_id": r, "rank": r, "external_id": n, "ts_ns": n, "name": "nccl"} for r, count in ran.items() for n in range(count)
+    ]
+    return {"comm_records": records, "gpu_spans": kernels}
+
+
+def test_captures_that_end_with_work_that_never_ran() -> None:
+    found = only(run(4, **captured({0: 75, 1: 75, 2: 67, 3: 75}, dict.fromkeys(range(4), 67))))
+    assert (found.ranks, found.hosts, found.confidence) == ([2], ["h0"], "likely")
+    assert "all_reduce number 68 of the capture" in found.summary
+
+
+def test_captures_that_end_in_step_or_early_hold_no_hang() -> None:
+    everywhere = dict.fromkeys(range(4), 67)
+    assert run(4, **captured(dict.fromkeys(range(4), 75), everywhere)).findings == (), "work on its way on all ranks"
+    assert run(4, **captured({0: 75, 1: 75, 2: 60, 3: 75}, {**everywhere, 2: 60})).findings == (), "one capture ends early"
+    assert run(4, **captured(everywhere, everywhere)).findings == ()
+    assert run(4, **captured({0: 67, 1: 75, 2: 67, 3: 67}, everywhere)).findings == (), "a single rank with lost kernels"
+
+
 def test_no_watchdog_no_hang() -> None:
     progress = [{"origin": "flight-recorder", "status": "ok", "subject_rank": 0, "last_enqueued": 3, "line": 0, "part": 0, "source_id": 0, "text": ""}]
     assert run(2, progress).findings == ()

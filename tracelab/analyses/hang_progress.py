@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from tracelab.align.kernels import normalise_operation
 from tracelab.analysis import Tables
-from tracelab.results import Evidence
+from tracelab.results import Confidence, Evidence
 from tracelab.units import format_duration
 
 __all__ = ["Standing", "Stuck", "stuck_groups"]
@@ -30,7 +31,8 @@ class Standing:
 class Stuck:
     """A group in which an operation never ended: its number (from 1), what it was, and how far each member came.
 
-    `certain`: a watchdog gave up; else only the dumps of the ranks show a standstill, which may pass.
+    `most`: how sure that is at best: a watchdog gave up (proven), captures end with it (likely), or dumps show a standstill, which may pass.
+    `of_capture`: numbers count from the start of the capture.
     """
 
     group: str
@@ -38,7 +40,8 @@ class Stuck:
     operation: str
     members: tuple[int, ...]
     waited_ns: int = 0
-    certain: bool = True
+    most: Confidence = "proven"
+    of_capture: bool = False
     sizes: dict[int, int] = field(default_factory=dict)
     standing: dict[int, Standing] = field(default_factory=dict)
     evidence: list[Evidence] = field(default_factory=list)
@@ -50,8 +53,10 @@ class Stuck:
 
 def stuck_groups(tables: Tables, world: int) -> list[Stuck]:
     """Groups whose watchdogs gave up, or whose recorders hold operations that never ended, with all that is known of their members."""
-    found = _from_watchdogs(tables, world) or _from_dumps(tables, world)
+    found = _from_watchdogs(tables, world) or _from_dumps(tables, world) or _from_captures(tables, world)
     for stuck in found.values():
+        if stuck.of_capture:
+            continue
         _from_recorders(tables, stuck)
         _from_logs(tables, stuck)
         _from_traces(tables, stuck)
@@ -128,13 +133,59 @@ def _from_dumps(tables: Tables, world: int) -> dict[tuple[str, str], Stuck]:
             continue
         label = str(desc or "") or (f"group {name}" if name else "the default group")
         operation = _recorded_operation(tables, seq, waiting["source_id"].to_list())
-        stuck = found.setdefault((str(name or ""), str(desc or "")), Stuck(label, seq, operation, members, certain=False))
+        stuck = found.setdefault((str(name or ""), str(desc or "")), Stuck(label, seq, operation, members, most="possible"))
         for r in waiting.iter_rows(named=True):
             standing = stuck.of(r["subject_rank"])
             standing.waits, standing.entered, standing.completed, standing.origin = True, r["last_enqueued"], r["last_completed"], "flight recorder"
         for r in group.filter(pl.col("last_enqueued") < seq).iter_rows(named=True):
             text = f"rank {r['subject_rank']} enqueued {r['last_enqueued']} operations of {label}; the others wait in number {seq}"
             stuck.evidence.append(tables.evidence(r["source_id"], r["subject_rank"], r["source_ts_ns"], r["ts_ns"], text))
+    return found
+
+
+def _from_captures(tables: Tables, world: int) -> dict[tuple[str, str], Stuck]:
+    """Where nothing else speaks: captures that end while operations of a group, launched by some ranks, never ran, and others did not launch them.
+
+    A capture that merely stops early ends with nothing launched in vain; one that stops in step with the others has launched as much.
+    """
+    records = tables["comm_records"].filter((pl.col("recorded_on") == "cpu_op") & (pl.col("rank") >= 0))
+    if records.select((pl.col("external_id").is_null() | pl.col("group_size").is_null()).any()).collect().item():
+        return {}
+    ran = tables["gpu_spans"].filter(pl.col("kind") == "kernel").select("source_id", "part", "external_id").unique()
+    key = ["source_id", "part", "external_id"]
+    rows = records.join(ran.with_columns(pl.lit(1).alias("ran")), on=key, how="left").with_columns(
+        pl.col("group_name", "group_desc", "operation").cast(pl.String)
+    )
+    counts = rows.group_by("group_name", "group_desc", "group_size", "rank").agg(
+        pl.len().alias("launched"),
+        pl.col("ran").count().alias("ran"),
+        pl.col("operation").filter(pl.col("ran").is_null()).first().alias("operation"),
+        pl.col("ts_ns").max(),
+        pl.col("source_id").last(),
+    )
+    cut = tables["ranks"].filter(pl.col("truncated")).select("rank").collect()["rank"].to_list()
+    whole = counts.filter(~pl.col("rank").is_in(cut)).sort("rank").collect()
+    found: dict[tuple[str, str], Stuck] = {}
+    for (name, desc, size), group in whole.group_by("group_name", "group_desc", "group_size", maintain_order=True):
+        waiting, absent = group.filter(pl.col("launched") > pl.col("ran")), group.filter(pl.col("launched") == pl.col("ran"))
+        one_end = group["ran"].n_unique() == 1 and waiting["launched"].n_unique() == 1
+        if waiting.height < 2 or not absent.height or not one_end or group.height < int(str(size)) - len(cut):
+            continue
+        members = _members(tables, name and str(name), desc and str(desc), set(group["rank"]), world)
+        seq = int(group["ran"][0]) + 1
+        label = str(desc or "") or (f"group {name}" if name else "the default group")
+        operation = normalise_operation(str(waiting["operation"][0])) or "operation"
+        stuck = found.setdefault((str(name or ""), str(desc or "")), Stuck(label, seq, operation, members, most="likely", of_capture=True))
+        for r in waiting.iter_rows(named=True):
+            standing = stuck.of(r["rank"])
+            standing.waits, standing.entered, standing.completed, standing.origin = True, r["launched"], r["ran"], "trace"
+        for r in absent.iter_rows(named=True):
+            standing = stuck.of(r["rank"])
+            standing.entered, standing.completed, standing.origin = r["launched"], r["ran"], "trace"
+            text = (
+                f"the last of {r['launched']} operations that rank {r['rank']} launches in {label}; the others launch {waiting['launched'][0]}, which never run"
+            )
+            stuck.evidence.append(tables.evidence(r["source_id"], r["rank"], None, r["ts_ns"], text))
     return found
 
 

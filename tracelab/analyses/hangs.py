@@ -38,6 +38,9 @@ HANG_STANDING = TableSpec(
 )
 
 
+_CONFIDENCE: tuple[Confidence, ...] = ("proven", "likely", "possible")
+
+
 @dataclass(frozen=True)
 class Params:
     """`most_silent`: share of a group that may be silent for silence to point at someone; with more, the output of some is just missing."""
@@ -55,7 +58,10 @@ class _Blame:
 def _run(tables: Tables, params: Params) -> AnalysisResult:
     stuck = stuck_groups(tables, world_of(tables))
     if not stuck:
-        return AnalysisResult("No watchdog gave up, and no rank reports an operation that never ended.", {HANG_STANDING.name: HANG_STANDING.empty()})
+        return AnalysisResult(
+            "No watchdog gave up, no capture ends with operations launched in vain, and no rank reports an operation that never ended.",
+            {HANG_STANDING.name: HANG_STANDING.empty()},
+        )
     rows = [(s.group, r, s.seq, s.operation, s.of(r).entered, s.of(r).completed, s.of(r).waits, s.of(r).origin) for s in stuck for r in s.members]
     table = HANG_STANDING.conform(pl.DataFrame(rows, schema=HANG_STANDING.polars, orient="row"))
     blame = _blame(stuck, params)
@@ -101,7 +107,8 @@ def _finding(tables: Tables, stuck: Sequence[Stuck], s: Stuck, blame: _Blame) ->
     hosts |= {r: h for r, h in logged.iter_rows() if r not in hosts and h}
     lost = s.waited_ns / NS_PER_S
     waited = f" until the watchdogs gave up after {format_duration(s.waited_ns)}" if s.waited_ns else ""
-    summary = f"{s.operation} number {s.seq} of {s.group} never ended: {blame.why}; {named(waiting)} waited{waited}."
+    number = f"{s.operation} number {s.seq} of the capture in {s.group}" if s.of_capture else f"{s.operation} number {s.seq} of {s.group}"
+    summary = f"{number} never ended: {blame.why}; {named(waiting)} waited{waited}."
     end = tables["ranks"].select(pl.col("end_ns").max()).collect().item()
     of_culprit = [e for g in stuck for e in g.evidence if e.rank in blame.ranks]
     others = [e for g in stuck for e in g.evidence if e.rank not in blame.ranks]
@@ -110,7 +117,7 @@ def _finding(tables: Tables, stuck: Sequence[Stuck], s: Stuck, blame: _Blame) ->
         kind="collective_hang",
         severity="critical",
         summary=summary,
-        confidence=blame.confidence if s.certain else "possible",
+        confidence=max(blame.confidence, s.most, key=_CONFIDENCE.index),
         lost_s=lost,
         lost_s_low=lost,
         lost_s_high=lost,
@@ -133,9 +140,9 @@ ANALYSIS = Analysis(
     "hangs",
     "Operations that never ended",
     "Did an operation never end, and who did not enter it?",
-    ("comm_progress",),
+    ("ranks",),
     Params,
     (HANG_STANDING,),
     _run,
-    {"comm_progress": "no watchdog, flight recorder or monitor of the library speaks; collect the job's stderr and the flight recorder's dumps"},
+    {"ranks": "no file shows a rank of the job"},
 )

@@ -162,6 +162,12 @@ def _folder(processes: Iterable[Process]) -> set[str]:
     return {PurePosixPath(p.name).parts[0] if "/" in p.name else "" for p in processes}
 
 
+def _near(a: Iterable[Process], b: Iterable[Process]) -> bool:
+    """Whether the files share a folder; what lies at the top speaks for all below."""
+    mine, theirs = _folder(a), _folder(b)
+    return bool(mine & theirs) or "" in mine | theirs
+
+
 def _nameless(p: Process) -> bool:
     """Whether nothing says which process it is: bare lines of a log, an answer of the library's monitor."""
     return p.rank is None and p.pid is None and p.world_size is None
@@ -174,7 +180,7 @@ def _homes(launch: Launch, jobs: Sequence[Sequence[Process]]) -> list[int]:
         return [n for n, count in enumerate(shared) if count == max(shared)][:1]
     # Without a stated world on both sides, only the folder ties the two.
     both = [_world(launch) is not None and _world(job) is not None for job in jobs]
-    fitting = [n for n, job in enumerate(jobs) if _fits(launch, job) and (both[n] or _folder(launch) & _folder(job))]
+    fitting = [n for n, job in enumerate(jobs) if _fits(launch, job) and (both[n] or _near(launch, job))]
     near = [n for n in fitting if _folder(launch) & _folder(jobs[n])]
     return near if len(fitting) > 1 and len(near) == 1 else fitting
 
@@ -227,6 +233,6 @@ def attach_logs(jobs: Sequence[list[Process]], logs: Sequence[Process]) -> tuple
 
 
 def _joins(launch: Launch, job: Sequence[Process]) -> bool:
-    """Whether logs of two formats in one folder are of one launch, where no capture tells."""
-    other = launch[0].format not in {p.format for p in job} or all(_nameless(p) for p in launch)
-    return other and _fits(launch, job) and bool(_folder(launch) & _folder(job))
+    """Whether two logs are of one launch, where no capture tells: of two formats, or one of lines that name no process (bare stderr)."""
+    other = launch[0].format not in {p.format for p in job} or any(all(p.pid is None for p in side) for side in (launch, job))
+    return other and _fits(launch, job) and _near(launch, job)
