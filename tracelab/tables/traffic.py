@@ -27,7 +27,7 @@ JOB_COMMUNICATORS = TableSpec(
         Column(
             "origin",
             "string",
-            "comm-id, split, init-lines (size, order, complementary ranks), or assumed (ranks in the job's order)",
+            "comm-id, split, process-group (a recorder lists it), init-lines (size, order, complementary ranks), or assumed (job order)",
             nullable=False,
         ),
         Column("parent_key", "int32", "communicator that it was split from"),
