@@ -30,7 +30,14 @@ def _environment() -> Environment:
 
     loader = FunctionLoader(lambda name: _packaged("templates", name))
     env = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_shown)
-    env.filters.update(gpu_hours=words.gpu_hours_text, seconds=words.seconds_text, ranks=words.ranks_text, steps=words.steps_text, sentence=words.sentence)
+    env.filters.update(
+        cost=words.cost_text,
+        gpu_hours=words.gpu_hours_text,
+        seconds=words.seconds_text,
+        ranks=words.ranks_text,
+        steps=words.steps_text,
+        sentence=words.sentence,
+    )
     return env
 
 

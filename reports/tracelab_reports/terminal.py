@@ -9,7 +9,7 @@ from rich.text import Text
 
 from tracelab.results import Finding, RunResult
 from tracelab_reports.facts import nothing_found
-from tracelab_reports.words import CONFIDENCE, NOTHING_FOUND, SEVERITY, clean, kind_title, plural, seconds_text, shorten, subject_text
+from tracelab_reports.words import CONFIDENCE, NOTHING_FOUND, SEVERITY, clean, cost_text, kind_title, plural, shorten, subject_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,6 +52,6 @@ def _row(finding: Finding) -> tuple[Text, ...]:
         Text(SEVERITY[finding.severity], style=_STYLES[finding.severity]),
         Text(kind_title(finding.kind)),
         Text(shorten(subject_text(finding, 2), 120)),
-        Text(seconds_text(finding.lost_s)),
+        Text(cost_text(finding)),
         Text(CONFIDENCE[finding.confidence][0]),
     )

@@ -18,6 +18,7 @@ __all__ = [
     "SEVERITY",
     "STATUS",
     "clean",
+    "cost_text",
     "gpu_hours_text",
     "kind_title",
     "link_text",
@@ -195,10 +196,15 @@ def seconds_text(seconds: float) -> str:
     return format_duration(seconds * NS_PER_S) if math.isfinite(seconds) else "unknown"
 
 
+def cost_text(finding: Finding) -> str:
+    """The lost time; in words where the files show a cause and not what it cost."""
+    return "not measured" if finding.lost_s == finding.lost_s_high == 0 else seconds_text(finding.lost_s)
+
+
 def lost_text(finding: Finding) -> str:
     """The lost time with its interval, where it has one: `1.24 s (1.10 s to 1.38 s)`."""
     interval = range_text(finding)
-    return f"{seconds_text(finding.lost_s)} ({interval})" if interval else seconds_text(finding.lost_s)
+    return f"{cost_text(finding)} ({interval})" if interval else cost_text(finding)
 
 
 def range_text(finding: Finding) -> str:

@@ -89,7 +89,7 @@ def test_price_and_range_stand_on_the_card(result: RunResult) -> None:
     step = msgspec.structs.replace(result.findings[2], lost_gpu_hours=0.0)
     page = parse(REPORTER.render(msgspec.structs.replace(result, findings=[first, exact, step], price=Price(312.5, "<USD>"))))
     numbers = [[d.words for d in card.one("dl", class_="numbers").all("dd")] for card in page.all("article")]
-    assert [row[1] for row in numbers] == ["4.00 GPU-hours 1,250.00 <USD>", "0.36 GPU-seconds 0.03 <USD>", "0 GPU-seconds"]
+    assert [row[1] for row in numbers] == ["4.00 GPU-hours 1,250.00 <USD>", "0.36 GPU-seconds 0.03 <USD>", "not measured"]
     assert "4.00 GPU-hours (1,250.00 <USD>)." in page.one("p", class_="cost").words
     assert numbers[1][0] == "500 ms 5.1 % of the run"
     assert "USD" not in parse(REPORTER.render(result)).words
