@@ -13,16 +13,17 @@ from tracelab.units import NS_PER_S
 __all__ = [
     "COLORS",
     "Bars",
-    "Cell",
     "Figure",
     "Heatmap",
+    "Legend",
     "Line",
-    "Matrix",
     "SectionBody",
     "Series",
+    "byte_scale",
     "color_of",
     "columns",
     "numbers",
+    "optional_column",
     "scale",
     "scaled",
     "whole",
@@ -31,6 +32,7 @@ __all__ = [
 COLORS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#f0e442", "#999999")
 """Colours that people with any colour vision can tell apart (Okabe and Ito, 2008; grey for black, which a dark page hides)."""
 
+_BYTE_UNITS = ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 _MAX_ROWS, _MAX_COLUMNS = 256, 512
 """Cells of a heatmap: with more, a single rank would be thinner than a pixel and vanish."""
 
@@ -59,6 +61,21 @@ class Series:
 
 
 @dataclass(frozen=True)
+class Legend:
+    """What colours say: the values of the first and the last one. `ramp` is the class of its colours in the style sheet.
+
+    Of several, `layer` names the cells of the picture that it is for.
+    """
+
+    label: str
+    low: str
+    high: str
+    ramp: str = ""
+    scale: str = ""
+    layer: str = ""
+
+
+@dataclass(frozen=True)
 class Figure:
     """A picture: `alt` says in a sentence what it shows, `table` is the id of the table that holds its numbers."""
 
@@ -70,8 +87,18 @@ class Figure:
 
     @property
     def height(self) -> int:
-        """Height in CSS pixels, so that the page does not move when the picture appears."""
+        """Height in CSS pixels."""
         return 280
+
+    @property
+    def style(self) -> str:
+        """The room of the picture as CSS, so that the page does not move when the picture appears."""
+        return f"min-height:{self.height}px"
+
+    @property
+    def legends(self) -> Sequence[Legend]:
+        """Of figures whose colours follow values."""
+        return ()
 
 
 @dataclass(frozen=True)
@@ -143,55 +170,11 @@ class Heatmap(Figure):
         low = 0.0 if self.from_zero else min(0.9 * high, min(known, default=0.0))
         return low, high if high > low else low + 1.0
 
-
-@dataclass(frozen=True)
-class Cell:
-    """A cell of a matrix: places of sender and receiver, the value, and what the pointer shows beside it."""
-
-    src: int
-    dst: int
-    value: float
-    text: str = ""
-
-
-@dataclass(frozen=True)
-class Matrix(Figure):
-    """Who sends how much to whom: senders from top to bottom, receivers from left to right, in one order.
-
-    `names` are those of the places, `blocks` (first place, name) the hosts that neighbouring places belong to: borders are
-    drawn between them. A place stands for `together` neighbours. Colours are logarithmic over positive values, from the
-    least to the highest, or, where `signed`, two-sided around zero. A cell that is not given stays empty: no bytes.
-    """
-
-    names: Sequence[str]
-    blocks: Sequence[tuple[int, str]]
-    cells: Sequence[Cell]
-    x_label: str
-    y_label: str
-    value_label: str
-    unit: str
-    together: int = 1
-    signed: bool = False
-
     @property
-    def scale_name(self) -> str:
-        """How colours follow the values, for the legend."""
-        return "" if self.signed else "logarithmic"
-
-    @property
-    def height(self) -> int:
-        """About square on a wide page."""
-        return max(320, min(760, 150 + 22 * math.ceil(len(self.names) / self.together)))
-
-    @property
-    def span(self) -> tuple[float, float]:
-        """The values of the first and the last colour."""
-        values = [c.value for c in self.cells if c.value]
-        if self.signed:
-            most = max((abs(v) for v in values), default=1.0)
-            return -most, most
-        low, high = min(values, default=1.0), max(values, default=1.0)
-        return (low, high) if high > low else (low / 10, high)
+    def legends(self) -> Sequence[Legend]:
+        """Linear between its ends."""
+        low, high = self.span
+        return [Legend(self.value_label, f"{low:.3g}", f"{high:.3g} {self.unit}")]
 
 
 @dataclass(frozen=True)
@@ -230,6 +213,12 @@ def columns(section: Section, table_id: str, *names: str) -> list[list[Any]] | N
     return [by_name[n] for n in names]
 
 
+def optional_column(section: Section, table_id: str, name: str) -> list[Any] | None:
+    """A column of a table of the section; None where it is absent."""
+    found = columns(section, table_id, name)
+    return found[0] if found is not None else None
+
+
 def scale(values_ns: Sequence[float | None]) -> tuple[float, str]:
     """The unit for an axis of times: its size in nanoseconds and its name, so that the largest value is at least one."""
     largest = max((abs(v) for v in values_ns if v is not None), default=0.0)
@@ -237,6 +226,12 @@ def scale(values_ns: Sequence[float | None]) -> tuple[float, str]:
         if largest >= size:
             return float(size), unit
     return 1.0, "ns"
+
+
+def byte_scale(values: Sequence[float]) -> tuple[float, str]:
+    """The decimal unit in which the largest value is at least one: its size in bytes and its name."""
+    largest = max((abs(v) for v in values), default=0.0)
+    return next(((size, unit) for size, unit in _BYTE_UNITS if largest >= size), (1.0, "B"))
 
 
 def scaled(values_ns: Sequence[float | None], size: float) -> list[float | None]:

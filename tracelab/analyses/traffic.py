@@ -55,7 +55,7 @@ def _run(tables: Tables, params: Params) -> AnalysisResult:
     if guessed:
         degraded = f"the edges of {format_share(guessed / total)} of the bytes are stated by no file: they are completed or assumed (column rung)"
     answer = _answer(traffic, groups, patterns, time, total) + (f" Logs hold {format_bytes(beside)} more, outside the captures." if beside else "")
-    return AnalysisResult(answer, frames, degraded=degraded, not_observable=tuple(unseen))
+    return AnalysisResult(answer, {name: frame for name, frame in frames.items() if frame.height}, degraded=degraded, not_observable=tuple(unseen))
 
 
 def _window(tables: Tables) -> tuple[str, int]:

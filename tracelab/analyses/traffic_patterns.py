@@ -55,7 +55,7 @@ def name_pattern(traffic: pl.DataFrame) -> Pattern:
     edges = numbered.reshape(-1, 2)
     weight = pairs["bytes"].to_numpy().astype(np.float64)
     passing: Float = np.bincount(edges[:, 0], weight, len(ranks)).astype(np.float64) + np.bincount(edges[:, 1], weight, len(ranks))
-    gini = _gini(passing)
+    gini = round(_gini(passing), 6)
     top_tenth = _top_tenth(edges, weight, passing)
     name, evidence = _shape(traffic, pairs, edges, weight, len(ranks), top_tenth)
     return Pattern(name, evidence, len(ranks), pairs.height, gini, top_tenth)

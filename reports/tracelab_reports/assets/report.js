@@ -56,8 +56,19 @@
     setTimeout(() => URL.revokeObjectURL(link.href), 10000)
     say(`Saved ${link.download}.`)
   }
+  // A matrix holds its cells twice: per direction, and with both directions added.
+  const showLayer = (button) => {
+    const figure = button.closest("figure")
+    const layer = button.dataset.layer
+    const view = views.find((v) => v.model.id === figure.querySelector(".chart").dataset.root)
+    if (!view) return
+    for (const renderer of view.model.renderers) if (renderer.name === "directed" || renderer.name === "both") renderer.visible = renderer.name === layer
+    for (const b of figure.querySelectorAll("button[data-layer]")) b.setAttribute("aria-pressed", String(b === button))
+    for (const legend of figure.querySelectorAll(".legend[data-layer]")) legend.hidden = legend.dataset.layer !== layer
+  }
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button")
+    if (button?.dataset.layer) showLayer(button)
     if (button?.dataset.anchor) copyLink(button.dataset.anchor)
     if (button?.dataset.csv) saveCsv(button).catch((error) => say(`The CSV could not be made: ${error.message}`))
   })
@@ -84,7 +95,9 @@
       picture.className = "paper"
       picture.alt = ""
       picture.src = view.export("png", true).canvas.toDataURL()
-      document.querySelector(`.chart[data-root="${view.model.id}"]`).after(picture)
+      const chart = document.querySelector(`.chart[data-root="${view.model.id}"]`)
+      picture.style.maxWidth = chart.style.maxWidth
+      chart.after(picture)
       undo.push(() => picture.remove())
     }
   })

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from tracelab_reports.figures import COLORS, Bars, Figure, Heatmap, Line, Matrix
+from tracelab_reports.figures import COLORS, Bars, Figure, Heatmap, Line
+from tracelab_reports.matrices import Matrix
 from tracelab_reports.plots.common import finish, plain_label
 from tracelab_reports.plots.matrix import matrix
 from tracelab_reports.words import rank_label

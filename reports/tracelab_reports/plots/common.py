@@ -7,7 +7,7 @@ from typing import Any
 
 from tracelab_reports.words import clean
 
-__all__ = ["finish", "plain_label"]
+__all__ = ["finish", "finish_axis", "plain_label"]
 
 _FONT = "system-ui, sans-serif"
 
@@ -28,7 +28,12 @@ def finish(plot: Any, _element: Any) -> None:
     figure.outline_line_color = None
     figure.min_border_right = 16
     for axis in (*figure.xaxis, *figure.yaxis):
-        axis.major_tick_in = 0
-        axis.axis_label_text_font_style = "normal"
-        axis.axis_label_text_font = axis.major_label_text_font = _FONT
-        axis.minor_tick_line_color = None
+        finish_axis(axis)
+
+
+def finish_axis(axis: Any) -> None:
+    """The look of an axis."""
+    axis.major_tick_in = 0
+    axis.axis_label_text_font_style = "normal"
+    axis.axis_label_text_font = axis.major_label_text_font = _FONT
+    axis.minor_tick_line_color = None

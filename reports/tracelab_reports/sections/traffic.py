@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import groupby
 from typing import Any
 
 from tracelab.results import Section
-from tracelab.units import format_bytes, format_share
-from tracelab_reports.figures import Bars, Cell, Figure, Line, Matrix, SectionBody, Series, color_of, columns, numbers, whole
-from tracelab_reports.words import rank_label, shorten
+from tracelab.units import format_bytes
+from tracelab_reports.figures import Bars, Figure, Line, SectionBody, Series, byte_scale, color_of, columns, numbers, whole
+from tracelab_reports.matrices import Cell, Matrix, axis_names
+from tracelab_reports.sections.pairs import MAX_SIDE, pair_matrix, top_pairs
+from tracelab_reports.words import plural, shorten
 
-__all__ = ["build", "pair_matrix"]
+__all__ = ["build"]
 
-_UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 _MAX_BARS = 40
-_MAX_SIDE = 320
-"""Cells along a side of a matrix: with more, a cell would be thinner than two pixels, and a thin line of them vanish."""
-_NOTE = "Senders from top to bottom, receivers from left to right, in the order of hosts and GPUs; lines are borders of hosts. Empty: no bytes."
+_MAX_NAME = 24
 
 
 def build(section: Section) -> SectionBody:
@@ -30,84 +28,8 @@ def build(section: Section) -> SectionBody:
         _nics(section),
         _steps(section),
     ]
-    return SectionBody([f for f in figures if f is not None])
-
-
-def byte_scale(values: Sequence[float]) -> tuple[float, str]:
-    """The decimal unit in which the largest value is at least one: its size in bytes and its name."""
-    largest = max((abs(v) for v in values), default=0.0)
-    return next(((size, unit) for size, unit in _UNITS if largest >= size), (1.0, "B"))
-
-
-def pair_matrix(section: Section, *, difference: bool = False, symmetric: bool = False) -> Matrix | None:
-    """Bytes per pair of GPUs; `difference`: minus what rings in rank order would carry; `symmetric`: both directions added."""
-    found = columns(section, "traffic_pairs", "src_position", "dst_position", "ranks", "bytes", "expected_bytes", "share", "transport", "rung")
-    places = columns(section, "traffic_places", "position", "rank", "host")
-    if found is None or places is None:
-        return None
-    src, dst, together, sent, expected, share, transport, rung = found
-    order = sorted(zip(*places, strict=True))
-    if [p for p, *_ in order] != list(range(len(order))) or not all(whole(v) for v in (*src, *dst)):
-        return None
-    values = [b - e for b, e in zip(sent, expected, strict=True)] if difference else list(sent)
-    if difference and not any(values):
-        return None
-    size, unit = byte_scale(values)
-    cells = [
-        Cell(s, d, v / size, _text(v if difference else b, sh, t, r))
-        for s, d, v, b, sh, t, r in zip(src, dst, values, sent, share, transport, rung, strict=True)
-        if v
-    ]
-    if symmetric:
-        cells = _both_ways(cells)
-    shared = max(together[0], math.ceil(len(order) / _MAX_SIDE))
-    cells = _coarse(cells, shared)
-    top = max(range(len(values)), key=lambda i: (abs(values[i]), -src[i], -dst[i]))
-    names = [f"rank {rank_label(r)}" if len(order) <= 8 else rank_label(r) for _, r, _ in order]
-    pair = f"rank {rank_label(order[src[top]][1])} to rank {rank_label(order[dst[top]][1])}"
-    what = "more (or, where negative, less) than rings in rank order would carry" if difference else "bytes sent"
-    blocks = [(next(iter(g))[0], host or "unknown host") for host, g in groupby(order, key=lambda p: p[2])]
-    many = f" Each cell adds up {shared} neighbouring ranks on either side; the table has more." if shared > 1 else ""
-    return Matrix(
-        id="traffic-difference" if difference else "traffic-pairs",
-        title="Bytes per GPU pair, against rings in rank order" if difference else "Bytes per GPU pair",
-        alt=f"Matrix of {len(order)} by {len(order)} GPUs: {what}. The highest is {format_bytes(abs(values[top]))}, {pair}.",
-        table="traffic_pairs",
-        note=_NOTE + (" Orange: more than rings in rank order would carry; purple: less." if difference else "") + many,
-        names=names,
-        blocks=blocks,
-        cells=cells,
-        x_label="receiver",
-        y_label="sender",
-        value_label="difference" if difference else "bytes",
-        unit=unit,
-        together=shared,
-        signed=difference,
-    )
-
-
-def _text(value: int, share: float, transport: str | None, rung: str) -> str:
-    said = [f"{'-' if value < 0 else ''}{format_bytes(abs(value))}", f"{format_share(share)} of all"]
-    return ", ".join([*said, *([transport] if transport else []), rung])
-
-
-def _coarse(cells: Sequence[Cell], together: int) -> list[Cell]:
-    """Cells of neighbours added up, `together` on either side."""
-    if together == 1:
-        return list(cells)
-    total: dict[tuple[int, int], float] = {}
-    for c in cells:
-        key = (c.src // together * together, c.dst // together * together)
-        total[key] = total.get(key, 0.0) + c.value
-    return [Cell(s, d, v) for (s, d), v in sorted(total.items())]
-
-
-def _both_ways(cells: Sequence[Cell]) -> list[Cell]:
-    total: dict[tuple[int, int], float] = {}
-    for c in cells:
-        for key in {(c.src, c.dst), (c.dst, c.src)}:
-            total[key] = total.get(key, 0.0) + c.value
-    return [Cell(s, d, v, "both directions") for (s, d), v in sorted(total.items())]
+    top = top_pairs(section)
+    return SectionBody([f for f in figures if f is not None], [top] if top else [])
 
 
 def _host_matrix(section: Section) -> Matrix | None:
@@ -121,27 +43,55 @@ def _host_matrix(section: Section) -> Matrix | None:
     if len(names) < 2 or not any(sent):
         return None
     at = {name: i for i, name in enumerate(names)}
-    size, unit = byte_scale(sent)
+    together = math.ceil(len(names) / MAX_SIDE)
+    rows = zip(src, dst, numbers(sent), numbers(share), pairs, strict=True)
     cells = [
-        Cell(at[s], at[d], b / size, f"{format_bytes(b)}, {format_share(sh)} of all, {n} pairs of ranks")
-        for s, d, b, sh, n in zip(src, dst, sent, share, pairs, strict=True)
-        if b
+        Cell(at[s], at[d], b, sh or 0.0, 1.0, (plural(n, "pair that sends", "pairs that send") if whole(n) else "unknown",))
+        for s, d, b, sh, n in rows
+        if b and s is not None and d is not None
     ]
-    top = max(range(len(sent)), key=lambda i: (src[i] != dst[i], sent[i]))
+    most = max((c for c in cells if c.src != c.dst), key=lambda c: (c.value, -c.src, -c.dst), default=None)
+    top = (
+        " None sends to another."
+        if most is None
+        else f" Between hosts the highest is {format_bytes(most.value)}, {_short(names[most.src])} to {_short(names[most.dst])}."
+    )
+    many = f" Each cell adds up {together} neighbouring hosts on either side." if together > 1 else ""
     return Matrix(
         id="traffic-hosts",
         title="Bytes per pair of hosts",
-        alt=f"Matrix of {len(names)} by {len(names)} hosts. Between hosts the highest is {format_bytes(sent[top])}, {src[top]} to {dst[top]}.",
+        alt=f"Matrix of {len(names)} by {len(names)} hosts.{top}",
         table="traffic_hosts",
-        note="Senders from top to bottom, receivers from left to right; the diagonal is what stays inside a host.",
-        names=[shorten(n, 24) for n in names],
-        blocks=[(0, "")],
-        cells=cells,
+        note="Rows send, columns receive; the diagonal is what stays inside a host. Empty: no bytes." + many,
+        place_word="host",
+        numbers=range(len(names)),
+        names=[_short(n) for n in names],
+        ticks=axis_names(names),
+        inner=[],
+        blocks=[],
+        cells=_coarse(cells, together),
+        both=[],
+        facts=("ranks",),
         x_label="receiver",
         y_label="sender",
         value_label="bytes",
-        unit=unit,
+        together=together,
     )
+
+
+def _short(name: str) -> str:
+    return shorten(name, _MAX_NAME)
+
+
+def _coarse(cells: Sequence[Cell], together: int) -> list[Cell]:
+    """Cells of neighbours added up, `together` on either side."""
+    if together == 1:
+        return list(cells)
+    groups: dict[tuple[int, int], list[Cell]] = {}
+    for c in cells:
+        groups.setdefault((c.src // together * together, c.dst // together * together), []).append(c)
+    added = ((at, sum(c.value for c in group), sum(c.share for c in group)) for at, group in sorted(groups.items()))
+    return [Cell(src, dst, value, share, 1.0, ("several hosts",)) for (src, dst), value, share in added]
 
 
 def _nics(section: Section) -> Bars | None:
@@ -155,10 +105,10 @@ def _nics(section: Section) -> Bars | None:
     return Bars(
         id="traffic-nics",
         title="Bytes that leave through each network device",
-        alt=f"Bars of {len(shown)} network devices. The most bytes leave {rows[0][0]} through {rows[0][1]}: {format_bytes(rows[0][2])}.",
+        alt=f"Bars of {len(shown)} network devices. The most bytes leave {_short(rows[0][0])} through {_short(rows[0][1])}: {format_bytes(rows[0][2])}.",
         table="traffic_nics",
         note=f"Devices of one host that carry very different amounts are rails used unevenly.{many}",
-        categories=[f"{shorten(h, 24)} {n}" for h, n, _ in shown],
+        categories=[f"{_short(h)} {_short(n)}" for h, n, _ in shown],
         series=[Series("sent", [b / size for *_, b in shown], color_of("transfer"))],
         category_label="device",
         value_label="bytes",
