@@ -23,9 +23,9 @@ _NAMED = 64
 
 @dataclass(frozen=True)
 class Params:
-    """`most_pairs`: rows of the table of pairs that a document carries; with more, neighbours share a cell (see `traffic_pairs`)."""
+    """`most_pairs`: rows of the table of pairs: all of 264 ranks, and a report below 5 MB; with more, neighbours share a row."""
 
-    most_pairs: int = 100_000
+    most_pairs: int = 70_000
 
 
 def _run(tables: Tables, params: Params) -> AnalysisResult:
