@@ -21,8 +21,8 @@ Tick = tuple[float, str]
 
 _MOST_OWN = 64
 """Places up to which each has its name on the axes; beyond, hosts have."""
-_MOST_BORDERS = 128
-"""Blocks of which each gets a border and a name: with more, borders would hide the cells."""
+_MOST_BORDERS = 64
+"""Borders between blocks: more would hide the cells."""
 _LONGEST = 16
 _FRAME, _LEAST_FRAME, _CELL = 600, 160, 48
 _CHAR, _PAD, _LINE, _TOOLS = 7, 14, 20, 32
@@ -114,13 +114,13 @@ class Matrix(Figure):
 
     @property
     def host_ticks(self) -> list[Tick]:
-        """Names of hosts, at their middle; of very many, some."""
+        """Names of hosts, at their middle; a drawing leaves out those that would overlap."""
         if len(self.blocks) < 2:
             return []
         ends = [*(first for first, _ in self.blocks), len(self.names)]
         names = axis_names([name for _, name in self.blocks])
         ticks = [((a + b - 1) / 2, name) for (a, b), name in zip(pairwise(ends), names, strict=True)]
-        return ticks[:: self.border_step]
+        return ticks
 
     @property
     def hosts_along(self) -> bool:
@@ -130,7 +130,7 @@ class Matrix(Figure):
 
     @property
     def border_step(self) -> int:
-        """Every how many blocks have a border and a name."""
+        """Every how many blocks there is a border; 1 in general."""
         return max(1, math.ceil(len(self.blocks) / _MOST_BORDERS))
 
     @property

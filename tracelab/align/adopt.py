@@ -15,6 +15,7 @@ import polars as pl
 __all__ = ["adopt_unstated"]
 
 _P2P = ("send", "recv", "send_recv")
+_NAMES = ("group_name", "group_desc")
 _ALIKE = 0.9
 """Share of the common steps in which the operations must be the same: the first and the last step of a capture may be cut."""
 _TAKEN = ("members", "group_name", "group_desc", "group_size", "in_bytes", "out_bytes", "dtype")
@@ -29,10 +30,12 @@ def adopt_unstated(rows: pl.DataFrame) -> pl.DataFrame:
     A channel is given to a group only where it is the only one that fits and the group fits no other: nothing is guessed.
     """
     rows = rows.with_row_index("_at")
-    silent = rows.filter(pl.col("members").is_null() & (pl.col("rank") >= 0) & ~pl.col("operation").is_in(_P2P) & (pl.col("library") != "peer-copy"))
-    if not silent.height or not rows["members"].count():
+    # A name that is the library's id of the communicator says which operations belong together, not what the program calls it.
+    bare = pl.col("members").is_null() | (pl.col("group_desc").is_null() & pl.col("group_name").str.starts_with("0x").fill_null(False))
+    usable = ~pl.col("operation").is_in(_P2P) & (pl.col("library") != "peer-copy")
+    silent, stated = rows.filter(bare & usable & (pl.col("rank") >= 0)), rows.filter(~bare & usable)
+    if not silent.height or not stated.height:
         return rows.drop("_at")
-    stated = rows.filter(pl.col("members").is_not_null() & ~pl.col("operation").is_in(_P2P))
     models, open_places = _models(stated)
     counterpart: dict[int, int] = {}
     for (rank,), mine in silent.group_by("rank", maintain_order=True):
@@ -47,7 +50,10 @@ def _models(stated: pl.DataFrame) -> tuple[dict[Place, Steps], dict[int, list[Pl
     models: dict[Place, Steps] = {}
     places: dict[int, list[Place]] = defaultdict(list)
     keyed = stated.with_columns(pl.col("members").cast(pl.String).alias("_ranks"))
-    for key, group in keyed.group_by("_ranks", "group_desc", "group_name", maintain_order=True):
+    # Names are no namespace over ranks; which of a rank's communicators of equal ranks and description it is, is.
+    name = pl.struct(pl.col("group_name").cast(pl.Int64, strict=False).fill_null(-1).alias("n"), pl.col("group_name").fill_null("").alias("s"))
+    keyed = keyed.with_columns(name.rank("dense").over("rank", "_ranks", "group_desc").alias("_number"))
+    for key, group in keyed.group_by("_ranks", "group_desc", "_number", maintain_order=True):
         counts = group.group_by("rank").len().sort(["len", "rank"], descending=[True, False])
         models[key] = _by_step(group.filter(pl.col("rank") == counts["rank"][0]))
         for rank in sorted({int(r) for r in str(key[0]).split(",")} - set(counts["rank"])):
@@ -55,8 +61,10 @@ def _models(stated: pl.DataFrame) -> tuple[dict[Place, Steps], dict[int, list[Pl
     return models, places
 
 
-def _channels(mine: pl.DataFrame) -> dict[object, pl.DataFrame]:
-    return {key: frame for (key, *_), frame in mine.group_by("channel", "source_id", "part", maintain_order=True)}
+def _channels(mine: pl.DataFrame) -> dict[tuple[object, ...], pl.DataFrame]:
+    """Operations of one communicator: of one name where there is one, else of one stream."""
+    named = pl.coalesce("group_name", pl.col("channel").cast(pl.String)).alias("_lane")
+    return dict(mine.with_columns(named).group_by("_lane", "source_id", "part", maintain_order=True))
 
 
 def _by_step(frame: pl.DataFrame) -> Steps:
@@ -90,6 +98,7 @@ def _taken(rows: pl.DataFrame, counterpart: Mapping[int, int]) -> pl.DataFrame:
     pairs = pl.DataFrame({"_at": list(counterpart), "_other": list(counterpart.values())}, schema={"_at": pl.UInt32, "_other": pl.UInt32})
     other = rows.select(pl.col("_at").alias("_other"), *(pl.col(c).alias(f"_{c}") for c in _TAKEN))
     out = rows.join(pairs.join(other, on="_other", how="left"), on="_at", how="left", maintain_order="left", validate="1:1")
-    out = out.with_columns(pl.coalesce(c, f"_{c}").alias(c) for c in _TAKEN)
+    # The group's own name replaces an id of the library; what the source states of members and sizes stays.
+    out = out.with_columns(pl.coalesce(f"_{c}", c).alias(c) if c in _NAMES else pl.coalesce(c, f"_{c}").alias(c) for c in _TAKEN)
     out = out.with_columns(pl.col("stated") | pl.col("_other").is_not_null())
     return out.drop("_other", *(f"_{c}" for c in _TAKEN))

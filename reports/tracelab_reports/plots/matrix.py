@@ -35,7 +35,7 @@ def matrix(figure: Matrix) -> Any:
     side, limits = len(figure.names), (-0.5, figure.side * figure.together - 0.5)
     lines = [line for at in figure.borders for line in ((at, -0.5, at, side - 0.5), (-0.5, at, side - 0.5, at))]
     grid = hv.Segments(lines, kdims=["x0", "y0", "x1", "y1"])
-    grid = grid.opts(hv.opts.Segments(color="#808080", line_width=0.8, alpha=0.45 if len(figure.borders) > 32 else 0.8, default_tools=[], backend="bokeh"))
+    grid = grid.opts(hv.opts.Segments(color="#808080", line_width=0.8, alpha=0.4 if len(figure.borders) > 32 else 0.8, default_tools=[], backend="bokeh"))
     return hv.Overlay([*layers, grid]).opts(
         hv.opts.Overlay(
             responsive=True,
@@ -166,8 +166,8 @@ def _amount(value: float) -> str:
 
 
 def _short_floats(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Single-precision numbers cut to 12 bits of their fraction, four digits: the rest is noise that cannot be compressed."""
-    return (values.view("uint32") & 0xFFFFF800).view("float32")
+    """Single-precision numbers cut to 11 bits of their fraction, three digits: the rest is noise that cannot be compressed."""
+    return (values.view("uint32") & 0xFFFFF000).view("float32")
 
 
 def _image(figure: Matrix, cells: Sequence[Cell], name: str) -> Any:
@@ -188,14 +188,16 @@ def _image(figure: Matrix, cells: Sequence[Cell], name: str) -> Any:
     columns: dict[str, Any] = {
         "src": np.flipud(np.repeat(places[:, None], figure.side, axis=1)),
         "dst": np.repeat(places[None, :], figure.side, axis=0),
-        "share": _short_floats(grid([c.share for c in cells], 0.0)),
         "stated": np.floor(100 * grid([c.stated for c in cells], 0.0)).astype("uint8"),
     }
     first = f"first {figure.place_word}" if figure.together > 1 else figure.place_word
     # Of Bokeh's ways to write a number, `d` is that of decimal bytes; it knows no sign.
     amount = f"@image{{0,0.000}} {unit}" if figure.signed else "@image{0.00 d}"
     tips = [*zip(_ends(figure, name), (f"{first} @src", f"{first} @dst"), strict=True), (figure.value_label, amount)]
-    tips += [("share of all", "@share{0.000 %}"), ("stated by files", "@stated %")]
+    if not figure.signed:
+        columns["share"] = _short_floats(grid([c.share for c in cells], 0.0))
+        tips.append(("share of all", "@share{0.000 %}"))
+    tips.append(("stated by files", "@stated %"))
     if figure.side**2 <= _TEXT_PIXELS:
         texts = grid([plain_label("; ".join(c.facts)) for c in cells], "", "object")
         columns["text"] = texts.ravel().tolist()
