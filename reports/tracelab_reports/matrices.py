@@ -11,7 +11,7 @@ from tracelab.units import format_bytes
 from tracelab_reports.figures import Figure, Legend
 from tracelab_reports.words import shorten
 
-__all__ = ["BOTH", "DIRECTED", "Cell", "Matrix", "Tick", "axis_names"]
+__all__ = ["BOTH", "DIRECTED", "Cell", "Matrix", "Tick", "amount_text", "axis_names"]
 
 DIRECTED, BOTH = "directed", "both"
 """Layers of a picture that a page switches between."""
@@ -119,8 +119,7 @@ class Matrix(Figure):
             return []
         ends = [*(first for first, _ in self.blocks), len(self.names)]
         names = axis_names([name for _, name in self.blocks])
-        ticks = [((a + b - 1) / 2, name) for (a, b), name in zip(pairwise(ends), names, strict=True)]
-        return ticks
+        return [((a + b - 1) / 2, name) for (a, b), name in zip(pairwise(ends), names, strict=True)]
 
     @property
     def hosts_along(self) -> bool:
@@ -158,7 +157,7 @@ class Matrix(Figure):
         ramp, scale = ("signed", "") if self.signed else ("sent", "logarithmic scale")
         out = []
         for cells, label, layer in ((self.cells, self.value_label, DIRECTED), (self.both, f"{self.value_label}, both directions added", BOTH)):
-            low, high = (format_bytes(v) for v in self.span(cells))
+            low, high = (amount_text(v) for v in self.span(cells))
             out += [Legend(label, low, high, ramp, scale, layer)] if cells else []
         return out
 
@@ -166,6 +165,11 @@ class Matrix(Figure):
         """Who a cell stands for, in full."""
         last = min(place + self.together, len(self.names)) - 1
         return self.names[place] if last <= place else f"{self.names[place]} to {self.names[last]}"
+
+
+def amount_text(value: float) -> str:
+    """Bytes, or a difference of bytes, as text."""
+    return f"{'−' if value < 0 else ''}{format_bytes(abs(value))}"
 
 
 def axis_names(names: Sequence[str]) -> list[str]:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tracelab.units import format_bytes, format_share
+from tracelab.units import format_share
 from tracelab_reports.figures import byte_scale
-from tracelab_reports.matrices import BOTH, DIRECTED, Cell, Matrix, Tick
+from tracelab_reports.matrices import BOTH, DIRECTED, Cell, Matrix, Tick, amount_text
 from tracelab_reports.plots.common import finish, finish_axis, plain_label
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _OWN_CELLS = 8_192
 """Up to this many cells each is a mark of its own, of which the pointer shows all; above, they are one image."""
 _TEXT_PIXELS = 36_864
 """Up to this many pixels an image carries a text for each."""
-_SIGNED = (*("#6a51d6", "#7869d2", "#8580cd", "#9196c8", "#9ca7bf", "#a8b0b6", "#b7a893", "#c4996f", "#ce8a4d", "#d4782b", "#d8650a"),)
+_SIGNED = ("#6a51d6", "#7869d2", "#8580cd", "#9196c8", "#9ca7bf", "#a8b0b6", "#b7a893", "#c4996f", "#ce8a4d", "#d4782b", "#d8650a")
 """Purple, grey, orange: every step stands out from a light and from a dark page."""
 
 
@@ -140,7 +140,7 @@ def _marks(figure: Matrix, cells: Sequence[Cell], name: str) -> Any:
     rows = []
     for c in cells:
         box = (c.dst - 0.5, c.src - 0.5, min(c.dst - 0.5 + size, reach), min(c.src - 0.5 + size, reach))
-        texts = (figure.name_of(c.src), figure.name_of(c.dst), _amount(c.value), format_share(c.share), *c.facts)
+        texts = (figure.name_of(c.src), figure.name_of(c.dst), amount_text(c.value), format_share(c.share), *c.facts)
         rows.append((*box, c.value, *(plain_label(t) for t in texts)))
     facts = [f"fact{i}" for i in range(len(figure.facts))]
     marks = hv.Rectangles(rows, kdims=["x0", "y0", "x1", "y1"], vdims=["value", "src", "dst", "amount", "share", *facts])
@@ -159,10 +159,6 @@ def _close_seams(plot: Any, _element: Any) -> None:
 def _ends(figure: Matrix, name: str) -> tuple[str, str]:
     """What the pointer calls the two ends of a pair."""
     return ("one end", "other end") if name == BOTH else (figure.y_label, figure.x_label)
-
-
-def _amount(value: float) -> str:
-    return f"{'−' if value < 0 else ''}{format_bytes(abs(value))}"
 
 
 def _short_floats(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -194,7 +190,7 @@ def _image(figure: Matrix, cells: Sequence[Cell], name: str) -> Any:
     # Of Bokeh's ways to write a number, `d` is that of decimal bytes; it knows no sign.
     amount = f"@image{{0,0.000}} {unit}" if figure.signed else "@image{0.00 d}"
     tips = [*zip(_ends(figure, name), (f"{first} @src", f"{first} @dst"), strict=True), (figure.value_label, amount)]
-    if not figure.signed:
+    if figure.side**2 <= _TEXT_PIXELS:
         columns["share"] = _short_floats(grid([c.share for c in cells], 0.0))
         tips.append(("share of all", "@share{0.000 %}"))
     tips.append(("stated by files", "@stated %"))

@@ -109,7 +109,7 @@ def pair_matrix(section: Section, *, difference: bool = False, symmetric: bool =
         said.insert(1, "Orange: more than rings in rank order, host by host, would carry; purple: less. Empty: no difference.")
         small = sum(1 for f in exact if f.sent != f.expected) - len(worth)
         said += (
-            [f"{plural(small, 'pair')} that differ{'s' if small == 1 else ''} by less than {format_share(_NOISE)} of the highest: left empty."] if small else []
+            [f"{plural(small, 'cell')} that differ{'s' if small == 1 else ''} by less than {format_share(_NOISE)} of the highest: left empty."] if small else []
         )
     else:
         said.insert(1, "Empty: no bytes.")
