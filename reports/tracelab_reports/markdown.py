@@ -7,6 +7,7 @@ import re
 from tracelab.results import Finding, RunResult
 from tracelab.units import format_time
 from tracelab_reports import facts, words
+from tracelab_reports.sections.pairs import top_pairs
 
 __all__ = ["REPORTER", "MarkdownReporter", "escape"]
 
@@ -36,7 +37,7 @@ class MarkdownReporter:
 
     def render(self, result: RunResult) -> str:
         """The text, in the common subset of Markdown dialects."""
-        return "\n".join([*_head(result), *_findings(result), *_limits(result), *_open_questions(result), *_foot(result)]) + "\n"
+        return "\n".join([*_head(result), *_findings(result), *_traffic(result), *_limits(result), *_open_questions(result), *_foot(result)]) + "\n"
 
 
 def _head(result: RunResult) -> list[str]:
@@ -81,6 +82,14 @@ def _limits(result: RunResult) -> list[str]:
         return ["", facts.trust_text(result)]
     more = [f"- and {len(found) - _MAX_LIMITS} more, see the full report"] if len(found) > _MAX_LIMITS else []
     return ["", "How far to trust this:", *(f"- {escape(limit)}" for limit in found[:_MAX_LIMITS]), *more]
+
+
+def _traffic(result: RunResult) -> list[str]:
+    section = result.section("traffic")
+    if section is None or not section.answer:
+        return []
+    top = top_pairs(section, 2)
+    return ["", f"Traffic between GPUs: {escape(words.sentence(section.answer))}" + (f" {escape(top)}" if top else "")]
 
 
 def _open_questions(result: RunResult) -> list[str]:

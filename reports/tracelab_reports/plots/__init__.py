@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["Drawing", "bokeh_js", "draw", "plain_label"]
+__all__ = ["Drawing", "bokeh_js", "draw", "element_of", "plain_label"]
 
 _EXACT_CELLS = 65_536
 """Up to this many cells a heatmap holds exact values; above, steps of 1/254 of its range (a quarter of the size)."""
@@ -67,23 +67,29 @@ def _renamed(node: Any, ids: dict[str, str]) -> Any:
     return node
 
 
-def _model(figure: Figure) -> Any:
+def element_of(figure: Figure) -> Any:
+    """The figure as a HoloViews element with its options for Bokeh; makes Bokeh the current backend."""
     import holoviews as hv
-    from holoviews.plotting.bokeh import BokehRenderer
+    import holoviews.plotting.bokeh
 
     hv.Store.set_current_backend("bokeh")
     match figure:
         case Bars():
-            element = _bars(figure)
+            return _bars(figure)
         case Line():
-            element = _line(figure)
+            return _line(figure)
         case Heatmap():
-            element = _heatmap(figure)
+            return _heatmap(figure)
         case Matrix():
-            element = matrix(figure)
+            return matrix(figure)
         case _:
             raise TypeError(f"no drawing for figures of type {type(figure).__name__}")
-    return BokehRenderer.instance().get_plot(element).state
+
+
+def _model(figure: Figure) -> Any:
+    from holoviews.plotting.bokeh import BokehRenderer
+
+    return BokehRenderer.instance().get_plot(element_of(figure)).state
 
 
 def _finish_bars(plot: Any, element: Any) -> None:
