@@ -12,7 +12,6 @@ from tracelab_reports.plots import element_of
 from tracelab_reports.sections.pairs import MAX_SIDE, pair_matrix
 
 if TYPE_CHECKING:
-    import holoviews as hv
     import polars as pl
 
 __all__ = ["pair_heatmap"]
@@ -20,9 +19,7 @@ __all__ = ["pair_heatmap"]
 _ENDS = ("src", "dst")
 
 
-def pair_heatmap(
-    source: RunResult | Section | pl.DataFrame, *, symmetric: bool = False, difference: bool = False, expected: pl.DataFrame | None = None
-) -> hv.Overlay:
+def pair_heatmap(source: RunResult | Section | pl.DataFrame, *, symmetric: bool = False, difference: bool = False, expected: pl.DataFrame | None = None) -> Any:
     """Bytes per directed pair of GPUs, as a HoloViews overlay on the Bokeh backend.
 
     `source` is a result document, its section `traffic`, or rows of the table `traffic`, filtered as one likes: all their
