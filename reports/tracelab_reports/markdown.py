@@ -37,13 +37,13 @@ class MarkdownReporter:
 
     def render(self, result: RunResult) -> str:
         """The text, in the common subset of Markdown dialects."""
-        return "\n".join([*_head(result), *_findings(result), *_traffic(result), *_limits(result), *_open_questions(result), *_foot(result)]) + "\n"
+        return "\n".join([*_head(result), *_findings(result), *_limits(result), *_open_questions(result), *_foot(result)]) + "\n"
 
 
 def _head(result: RunResult) -> list[str]:
     run = result.run
     start = f", from {format_time(run.start_ns)}" if run.start_ns is not None else ""
-    lines = [f"**{escape(result.verdict)}**", "", f"Job {escape(run.name, 120)}: {escape(facts.job_text(result))}{start}."]
+    lines = [f"**{escape(result.verdict)}**", "", f"Job {escape(run.name, 120)}: {escape(facts.job_text(result))}{start}.{_traffic(result)}"]
     cost = facts.cost_text(result)
     return [*lines, escape(cost)] if cost else lines
 
@@ -84,12 +84,13 @@ def _limits(result: RunResult) -> list[str]:
     return ["", "How far to trust this:", *(f"- {escape(limit)}" for limit in found[:_MAX_LIMITS]), *more]
 
 
-def _traffic(result: RunResult) -> list[str]:
+def _traffic(result: RunResult) -> str:
+    """What the job sends, behind its other facts on their line: a ticket has few."""
     section = result.section("traffic")
     if section is None or not section.answer:
-        return []
+        return ""
     top = top_pairs(section, 2)
-    return ["", f"Traffic between GPUs: {escape(words.sentence(section.answer))}" + (f" {escape(top)}" if top else "")]
+    return f" Traffic between GPUs: {escape(words.sentence(section.answer))}" + (f" {escape(top)}" if top else "")
 
 
 def _open_questions(result: RunResult) -> list[str]:

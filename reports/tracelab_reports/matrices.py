@@ -11,7 +11,7 @@ from tracelab.units import format_bytes
 from tracelab_reports.figures import Figure, Legend
 from tracelab_reports.words import shorten
 
-__all__ = ["BOTH", "DIRECTED", "Cell", "Matrix", "Tick", "amount_text", "axis_names"]
+__all__ = ["BOTH", "DIRECTED", "Cell", "Matrix", "Tick", "amount_text", "axis_names", "ends_of"]
 
 DIRECTED, BOTH = "directed", "both"
 """Layers of a picture that a page switches between."""
@@ -176,6 +176,10 @@ def axis_names(names: Sequence[str]) -> list[str]:
     """Short names: without the domain that all share, and of a long one its two ends."""
     first = [name.partition(".")[0] for name in names]
     one_domain = len({name.partition(".")[2] for name in names}) == 1 and all(first)
-    bare = [shorten(name, 300) for name in (first if one_domain else names)]
-    half = _LONGEST // 2
-    return [name if len(name) <= _LONGEST else f"{name[: half - 1]}…{name[-half:]}" for name in bare]
+    return [ends_of(name, _LONGEST) for name in (first if one_domain else names)]
+
+
+def ends_of(text: str, limit: int) -> str:
+    """`text` in at most `limit` characters: of a longer one its two ends, since names of one kind differ in either."""
+    line = shorten(text, 1_000)
+    return line if len(line) <= limit else f"{line[: limit - limit // 2 - 1]}…{line[-(limit // 2) :]}"

@@ -34,8 +34,10 @@ def pair_heatmap(source: RunResult | Section | pl.DataFrame, *, symmetric: bool 
         nothing = section is None or not difference or pair_matrix(section) is None
         what = "the result holds no traffic between GPUs" if nothing else "no difference to show: rings in rank order carry the same, or are not known"
         raise NoUsableInputError(what, hint="`result.section('traffic')` and `result.analyses` say why")
-    # Without the page's script nothing switches to the second layer.
-    return element_of(replace(figure, both=()))
+    legend = figure.legends[0]
+    scale = f", {legend.scale}" if legend.scale else ""
+    # Without the page's script nothing switches to the second layer, and without its legend nothing says what colours mean.
+    return element_of(replace(figure, both=())).opts(title=f"{legend.label}, from {legend.low} to {legend.high}{scale}")
 
 
 def _section(traffic: pl.DataFrame, expected: pl.DataFrame | None) -> Section:

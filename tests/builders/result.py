@@ -14,6 +14,7 @@ import msgspec
 
 from tests.builders.result_job import MS, ORIGIN_NS, PARTS, ResultJob
 from tests.builders.result_sections import breakdown_section, collectives_section, overlap_section, steps_section, table, waits_section
+from tests.builders.result_traffic import traffic_of, traffic_section
 from tracelab.results import (
     AnalysisStatus,
     Attribution,
@@ -192,7 +193,7 @@ def _open_questions() -> list[NotObservable]:
 
 def _statuses() -> list[AnalysisStatus]:
     return [
-        *(AnalysisStatus(a, "ok") for a in ("steps", "breakdown", "waits", "overlap", "collectives", "stragglers", "exposure", "clocks")),
+        *(AnalysisStatus(a, "ok") for a in ("steps", "breakdown", "waits", "overlap", "collectives", "traffic", "stragglers", "exposure", "clocks")),
         AnalysisStatus("links", "degraded", "no file states which NIC a channel uses; hosts are compared instead"),
         AnalysisStatus("network", "not_applicable", "no counters of network interfaces"),
     ]
@@ -230,7 +231,8 @@ def example_result(
     extra = [Section("kernels", f"Kernels{text}", "Which kernels?", text, [_poison(text)])] if hostile else []
     agree = f"The clocks of {len(job.hosts)} hosts agree within 4.20 µs." if len(job.hosts) > 1 else "All ranks share the clock of one host."
     clocks = Section("clocks", "Clocks", "How well do the clocks of the hosts agree?", agree, [])
-    sections = [steps_section(job), breakdown_section(job), overlap_section(job), collectives_section(job), waits_section(job), clocks, *extra]
+    told = [steps_section(job), breakdown_section(job), overlap_section(job), collectives_section(job), waits_section(job), clocks]
+    sections = [*told, *([traffic_section(job)] if ranks > 1 else []), *extra]
     return RunResult(
         tool=Tool("tracelab", "0.1.0"),
         run=_run(job, missing),
@@ -240,6 +242,7 @@ def example_result(
         not_observable=_open_questions(),
         clocks=[Clock(h, ORIGIN_NS, (i * 2 - len(job.hosts) + 1) * 731_000, 0.8 * i, 4_200 + 300 * i, "collective-ends", "A") for i, h in enumerate(job.hosts)],
         analyses=_statuses(),
+        traffic=traffic_of(job) if ranks > 1 else None,
         sections=sections,
         inputs=[
             *(Input(job.source(r), "torch-profiler", "analysed", 9_800_000 + 1_000 * r, 212_000 + r, r, "") for r in range(ranks)),

@@ -54,7 +54,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
-    results = {"plain": example_result(8, 12), "hostile": example_result(8, 6, hostile=True), "quiet": empty_result()}
+    results = {"plain": example_result(8, 12, per_host=4), "hostile": example_result(8, 6, hostile=True, per_host=4), "quiet": empty_result()}
     out = {}
     for name, result in results.items():
         out[name] = folder / f"{name}.html"
@@ -87,7 +87,7 @@ def close(seen: Visit) -> None:
 
 def test_all_pictures_are_drawn_without_a_complaint_or_a_request(browser: Browser, files: dict[str, Path]) -> None:
     seen = visit(browser, files["plain"])
-    assert seen.page.evaluate("document.documentElement.dataset.drawn") == "9"
+    assert seen.page.evaluate("document.documentElement.dataset.drawn") == "14"
     assert all(n > 0 for n in seen.page.evaluate(CANVAS))
     seen.page.wait_for_load_state("networkidle")
     assert seen.requests == [seen.url]
@@ -173,13 +173,76 @@ def test_no_page_is_wider_than_its_window(browser: Browser, files: dict[str, Pat
         close(seen)
 
 
+def test_matrices_are_square_at_any_width_and_stay_below_their_greatest(browser: Browser, files: dict[str, Path]) -> None:
+    """Cells are square where the frame is: its sides are those of the axes that the drawing itself reports."""
+    frame = """() => [...Bokeh.index.roots].filter((v) => v.model.aspect_ratio === 1).map((v) => {
+        const {width, height} = v.frame.bbox
+        return [width, height, v.bbox.width, v.model.max_width]
+    })"""
+    for width in (390, 1440):
+        seen = visit(browser, files["plain"], width=width)
+        seen.page.wait_for_timeout(300)
+        matrices = seen.page.evaluate(frame)
+        assert len(matrices) == 3
+        for across, down, outer, most in matrices:
+            assert across > 60
+            assert abs(across - down) <= 0.03 * across + 1
+            assert outer <= min(most, width)
+        close(seen)
+
+
+def test_a_button_adds_both_directions(browser: Browser, files: dict[str, Path]) -> None:
+    seen = visit(browser, files["plain"])
+    figure = seen.page.locator("#traffic-pairs")
+    before = figure.locator(".chart").screenshot()
+    figure.get_by_role("button", name="Both directions added").click()
+    assert [b.get_attribute("aria-pressed") for b in figure.locator("button").all()] == ["false", "true"]
+    assert [legend.is_visible() for legend in figure.locator(".legend").all()] == [False, True]
+    seen.page.mouse.move(0, 0)
+    seen.page.wait_for_timeout(200)
+    assert figure.locator(".chart").screenshot() != before
+    figure.get_by_role("button", name="Each direction").click()
+    seen.page.mouse.move(0, 0)
+    seen.page.wait_for_timeout(200)
+    assert figure.locator(".chart").screenshot() == before
+    assert seen.errors == []
+    close(seen)
+
+
+def test_the_pointer_asks_a_cell_of_a_matrix(browser: Browser, files: dict[str, Path]) -> None:
+    """Rank 3 sends to rank 4, the first of the second host: a name that would run if it could."""
+    tip = """async () => {
+        const shown = () => [...document.querySelectorAll('.bk-Tooltip')].map((t) => (t.shadowRoot ?? t).textContent).join('')
+        for (let i = 0; i < 100 && !shown().includes('sender'); i += 1) await new Promise((go) => setTimeout(go, 20))
+        return shown()
+    }"""
+    seen = visit(browser, files["hostile"])
+    seen.page.locator("#chart-traffic-pairs").scroll_into_view_if_needed()
+    at = seen.page.evaluate("""() => {
+        const view = [...Bokeh.index.roots].find((v) => v.model.id === document.querySelector('#chart-traffic-pairs').dataset.root)
+        const box = view.el.getBoundingClientRect()
+        const scale = (s, v) => s.compute(v)
+        return {x: box.x + scale(view.frame.x_scale, 4), y: box.y + scale(view.frame.y_scale, 3)}
+    }""")
+    seen.page.mouse.move(at["x"], at["y"], steps=3)
+    text = seen.page.evaluate(tip)
+    assert "rank 3, node</script>" in text
+    assert "{{7*7}}-0 GPU 3" in text
+    assert "{{7*7}}-1 GPU 0" in text
+    assert "NET/IB mlx5_1" in text
+    assert "a line of a log" in text
+    assert seen.page.evaluate("document.querySelectorAll('main script, main img').length") == 0
+    assert (seen.dialogs, seen.errors) == ([], [])
+    close(seen)
+
+
 def test_on_paper_all_tables_are_open_and_pictures_fit(browser: Browser, files: dict[str, Path]) -> None:
     seen = visit(browser, files["plain"], dark=True)
     closed = seen.page.locator("details:not([open])").count()
     assert closed > 5
     seen.page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     assert seen.page.locator("details:not([open])").count() == 0
-    assert seen.page.locator("img.paper").count() == 9
+    assert seen.page.locator("img.paper").count() == 14
     seen.page.emulate_media(media="print")
     assert seen.page.evaluate("[...document.querySelectorAll('.chart')].every(c => getComputedStyle(c).display === 'none')")
     assert seen.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"

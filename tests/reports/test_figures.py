@@ -204,7 +204,7 @@ def test_labels_are_never_tex(text: str) -> None:
 
 def test_pictures_run_no_code_of_their_own() -> None:
     figures = [f for s in example_result(8, 6, hostile=True).sections for f in body_of(s).figures]
-    assert len(figures) == 8
+    assert len(figures) == 10
     assert "CustomJS" not in draw(figures).docs_json
 
 

@@ -142,6 +142,11 @@ def test_every_picture_has_words_and_a_table_beside_it(page: Page) -> None:
         "late-heatmap",
         "overlap-by-rank",
         "collective-classes",
+        "traffic-pairs",
+        "traffic-difference",
+        "traffic-hosts",
+        "traffic-nics",
+        "traffic-steps",
     ]
     for figure in figures:
         chart = figure.one("div", class_="chart")
@@ -368,6 +373,7 @@ def test_columns_of_the_wrong_type_or_length_do_no_harm(spoil: Callable[[list[An
         "section-waits",
         "section-overlap",
         "section-collectives",
+        "section-traffic",
         "section-clocks",
     ]
 

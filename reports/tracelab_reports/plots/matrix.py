@@ -175,14 +175,13 @@ def _image(figure: Matrix, cells: Sequence[Cell], name: str) -> Any:
     def grid(values: Sequence[Any], fill: Any, dtype: str = "float32") -> npt.NDArray[Any]:
         out = np.full((figure.side, figure.side), fill, dtype=dtype)
         out[at[:, 0], at[:, 1]] = values
-        # hv.Image puts the first row on top of an axis that points upwards.
-        return np.flipud(out)
+        return out
 
     size, unit = byte_scale(figure.span(cells)) if figure.signed else (1.0, "B")
     values = [c.value / size for c in cells]
     places = np.array(figure.numbers[:: figure.together], dtype="int32")
     columns: dict[str, Any] = {
-        "src": np.flipud(np.repeat(places[:, None], figure.side, axis=1)),
+        "src": np.repeat(places[:, None], figure.side, axis=1),
         "dst": np.repeat(places[None, :], figure.side, axis=0),
         "stated": np.floor(100 * grid([c.stated for c in cells], 0.0)).astype("uint8"),
     }
@@ -208,5 +207,6 @@ def _image(figure: Matrix, cells: Sequence[Cell], name: str) -> Any:
 
     reach = figure.side * figure.together - 0.5
     pixels = _short_floats(grid(values, np.nan if figure.signed else 0.0))
-    picture = hv.Image(pixels, bounds=(-0.5, -0.5, reach, reach), kdims=["x", "y"], vdims=["value"])
+    # hv.Image puts the first row on top of an axis that points upwards; Bokeh, whose the other columns are, at its start.
+    picture = hv.Image(np.flipud(pixels), bounds=(-0.5, -0.5, reach, reach), kdims=["x", "y"], vdims=["value"])
     return picture.opts(hv.opts.Image(hover_tooltips=tips, hooks=[partial(_named, name), add_columns], **colors))

@@ -11,7 +11,7 @@ from typing import Any
 from tracelab.results import Section
 from tracelab.units import format_bytes, format_share
 from tracelab_reports.figures import columns, numbers, optional_column, whole
-from tracelab_reports.matrices import Cell, Matrix
+from tracelab_reports.matrices import Cell, Matrix, ends_of
 from tracelab_reports.words import plural, rank_label, shorten
 
 __all__ = ["MAX_SIDE", "pair_matrix", "top_pairs"]
@@ -19,6 +19,7 @@ __all__ = ["MAX_SIDE", "pair_matrix", "top_pairs"]
 MAX_SIDE = 320
 """Cells along a side of a matrix: with more, a cell would be thinner than two pixels, and a thin line of them vanish."""
 _MAX_HOST = 40
+_MOST_LOCAL = 1_000
 _NOISE = 0.005
 """Share of the largest difference below which one is rounding."""
 _ALIKE = 0.01
@@ -44,7 +45,7 @@ class _Place:
 
     @property
     def name(self) -> str:
-        where = "unknown host" if self.host is None else shorten(self.host, _MAX_HOST)
+        where = "unknown host" if self.host is None else ends_of(self.host, _MAX_HOST)
         return f"rank {rank_label(self.rank)}, {where}" + (f" GPU {self.local}" if self.local is not None else "")
 
 
@@ -154,17 +155,26 @@ def _read(section: Section, *, difference: bool = False) -> tuple[list[_Place], 
     sorted_places = sorted(zip(*order, hosts, local, strict=True), key=lambda p: p[0] if whole(p[0]) else -1)
     if [p for p, *_ in sorted_places] != list(range(len(sorted_places))) or not all(whole(r) for _, r, *_ in sorted_places):
         return [], [], 1
-    places = [_Place(r, h if isinstance(h, str) else None, n if whole(n) else None) for _, r, h, n in sorted_places]
+    places = [_Place(r, h if isinstance(h, str) else None, n if whole(n) and 0 <= n < _MOST_LOCAL else None) for _, r, h, n in sorted_places]
     expected = numbers(column("expected_bytes", None))
     if difference and not any(e is not None for e in expected):
         return [], [], 1
     known = zip(*found[:2], numbers(found[2]), expected, numbers(column("share", 0.0)), *(column(n, None) for n in ("transport", "nic", "rung")), strict=True)
     flows = [
-        _Flow(s, d, b, e or 0.0, sh or 0.0, float(r in _STATED), " ".join(_WAYS.get(t, shorten(t, 24)) for t in (tr, nic) if t), r or "none")
+        _Flow(
+            s,
+            d,
+            b,
+            e or 0.0,
+            sh or 0.0,
+            float(isinstance(r, str) and r in _STATED),
+            " ".join(_WAYS.get(t, shorten(t, 24)) for t in (tr, nic) if isinstance(t, str)),
+            r if isinstance(r, str) else "unknown",
+        )
         for s, d, b, e, sh, tr, nic, r in known
-        if whole(s) and whole(d) and 0 <= s < len(places) and 0 <= d < len(places) and b is not None
+        if whole(s) and whole(d) and 0 <= s < len(places) and 0 <= d < len(places) and b is not None and b >= 0
     ]
-    together = max((r for r in column("ranks", 1) if whole(r)), default=1)
+    together = max((r for r in column("ranks", 1) if whole(r) and r <= len(places)), default=1)
     return places, flows, max(1, together)
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from tracelab.results import Section
 from tracelab.units import format_bytes
 from tracelab_reports.figures import Bars, Figure, Line, SectionBody, Series, byte_scale, color_of, columns, numbers, whole
-from tracelab_reports.matrices import Cell, Matrix, axis_names
+from tracelab_reports.matrices import Cell, Matrix, axis_names, ends_of
 from tracelab_reports.sections.pairs import MAX_SIDE, pair_matrix, top_pairs
-from tracelab_reports.words import plural, shorten
+from tracelab_reports.words import plural
 
 __all__ = ["build"]
 
@@ -36,20 +35,19 @@ def _host_matrix(section: Section) -> Matrix | None:
     found = columns(section, "traffic_hosts", "src_host", "dst_host", "bytes", "share", "pairs")
     if found is None:
         return None
-    src, dst, sent, share, pairs = found
-    places = columns(section, "traffic_places", "position", "host")
-    ordered = [h for _, h in sorted(zip(*places, strict=True), key=lambda p: p[0])] if places is not None else []
-    names = list(dict.fromkeys(h for h in [*ordered, *src, *dst] if h is not None))
-    if len(names) < 2 or not any(sent):
+    rows = [
+        (src, dst, sent, share or 0.0, plural(pairs, "pair that sends", "pairs that send") if whole(pairs) else "unknown")
+        for src, dst, sent, share, pairs in zip(*found[:2], numbers(found[2]), numbers(found[3]), found[4], strict=True)
+        if isinstance(src, str) and isinstance(dst, str) and sent is not None and sent > 0
+    ]
+    places = columns(section, "traffic_places", "position", "host") or [[], []]
+    ordered = [host for _, host in sorted(zip(*places, strict=True), key=lambda p: p[0] if whole(p[0]) else -1) if isinstance(host, str)]
+    names = list(dict.fromkeys([*ordered, *(end for src, dst, *_ in rows for end in (src, dst))]))
+    if len(names) < 2 or not rows:
         return None
     at = {name: i for i, name in enumerate(names)}
     together = math.ceil(len(names) / MAX_SIDE)
-    rows = zip(src, dst, numbers(sent), numbers(share), pairs, strict=True)
-    cells = [
-        Cell(at[s], at[d], b, sh or 0.0, 1.0, (plural(n, "pair that sends", "pairs that send") if whole(n) else "unknown",))
-        for s, d, b, sh, n in rows
-        if b and s is not None and d is not None
-    ]
+    cells = [Cell(at[src], at[dst], sent, share, 1.0, (pairs,)) for src, dst, sent, share, pairs in rows]
     most = max((c for c in cells if c.src != c.dst), key=lambda c: (c.value, -c.src, -c.dst), default=None)
     top = (
         " None sends to another."
@@ -80,7 +78,7 @@ def _host_matrix(section: Section) -> Matrix | None:
 
 
 def _short(name: str) -> str:
-    return shorten(name, _MAX_NAME)
+    return ends_of(name, _MAX_NAME)
 
 
 def _coarse(cells: Sequence[Cell], together: int) -> list[Cell]:
@@ -98,7 +96,11 @@ def _nics(section: Section) -> Bars | None:
     found = columns(section, "traffic_nics", "host", "nic", "bytes")
     if found is None:
         return None
-    rows: list[tuple[Any, Any, Any]] = sorted(zip(*found, strict=True), key=lambda r: (-r[2], r[0], r[1]))
+    known = zip(*found[:2], numbers(found[2]), strict=True)
+    rows = [(host, nic, sent) for host, nic, sent in known if isinstance(host, str) and isinstance(nic, str) and sent is not None and sent >= 0]
+    rows.sort(key=lambda r: (-r[2], r[0], r[1]))
+    if not rows:
+        return None
     shown = sorted(rows[:_MAX_BARS], key=lambda r: (r[0], r[1]))
     size, unit = byte_scale([b for *_, b in shown])
     many = f" Shown are the {_MAX_BARS} of {len(rows)} devices with the most bytes." if len(rows) > _MAX_BARS else ""
@@ -118,17 +120,21 @@ def _nics(section: Section) -> Bars | None:
 
 def _steps(section: Section) -> Figure | None:
     found = columns(section, "traffic_steps_total", "step", "bytes")
-    if found is None or len(found[0]) < 2 or not any(found[1]) or not all(whole(s) for s in found[0]):
+    if found is None:
         return None
-    size, unit = byte_scale(found[1])
+    rows = sorted((step, sent) for step, sent in zip(found[0], numbers(found[1]), strict=True) if whole(step) and sent is not None and sent >= 0)
+    amounts = [sent for _, sent in rows]
+    if len(rows) < 2 or not any(amounts):
+        return None
+    size, unit = byte_scale(amounts)
     return Line(
         id="traffic-steps",
         title="Bytes per step",
-        alt=f"Line: bytes of {len(found[0])} steps, from {format_bytes(min(found[1]))} to {format_bytes(max(found[1]))}.",
+        alt=f"Line: bytes of {len(rows)} steps, from {format_bytes(min(amounts))} to {format_bytes(max(amounts))}.",
         table="traffic_steps_total",
         note="Payload of all pairs together.",
-        x=[int(s) for s in found[0]],
-        y=[None if v is None else v / size for v in numbers(found[1])],
+        x=[step for step, _ in rows],
+        y=[v / size for v in amounts],
         x_label="step",
         y_label="bytes",
         unit=unit,
