@@ -70,8 +70,12 @@ def list_inputs(facts: JobFacts) -> list[Input]:
         item, mine = ingested.get(c.name), assigned.get(c.name, [])
         if c.ignored:
             role = "ignored"
+        elif c.companion_of is not None:
+            role = "companion"
         elif item is None:
             role = "unreadable" if c.notice is not None and c.notice.severity == "error" else "unknown"
+        elif item.kind == "fabric":
+            role = "unreadable" if item.source is None else "network" if item.source.info.events else "no-events"
         else:
             role = "unreadable" if item.source is None else min((a.role for a in mine), key=_USE.index, default="no-events")
         events = item.source.info.events if item is not None and item.source is not None else 0

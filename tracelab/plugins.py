@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Emitter",
     "EventCount",
+    "Gathering",
     "Match",
     "Notice",
     "Parser",
@@ -36,13 +37,14 @@ __all__ = [
     "SourceInfo",
     "SourceKind",
     "TerminalReporter",
+    "WithCompanions",
     "parsers",
     "reporter",
     "reporters",
 ]
 
 Severity = Literal["error", "warning", "info"]
-SourceKind = Literal["timeline", "log"]
+SourceKind = Literal["timeline", "log", "fabric"]
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,8 @@ class Parser(Protocol):
 
     `name` and `version` are part of the cache key: raise the version when the rows for the same file change.
     `option_names` are the keys of `SourceFile.options` that change its rows. `kind` is timeline (a capture of what ran when:
-    of two that claim one rank at one time, one is left out) or log (what processes say of themselves, beside any capture).
+    of two that claim one rank at one time, one is left out), log (what processes say of themselves, beside any capture) or
+    fabric (counters and wiring of machines: its sources have no parts, since they speak for no rank).
     """
 
     name: str
@@ -163,6 +166,26 @@ class Parser(Protocol):
         """Streams the file's rows to `emit` in bounded memory.
 
         Damage becomes a notice; only what makes the whole file useless is raised, as `TracelabError` or `OSError`.
+        """
+
+
+@dataclass(frozen=True)
+class Gathering:
+    """Files that are read together. `root`: the folder whose layout has a meaning; names below it are part of the cache key."""
+
+    root: Path
+    files: tuple[Path, ...]
+
+
+@runtime_checkable
+class WithCompanions(Protocol):
+    """A parser whose sources may be made of several files: one that it claims, and others that it reads with it."""
+
+    def companions(self, path: Path) -> Gathering | None:
+        """The files that are read with the claimed file `path`, which it need not hold itself; None where it stands alone.
+
+        Their content and their names below the root are part of the cache key, and they are no sources of their own. It is
+        asked for claimed files alone, so that `sniff` must claim one file of a gathering and no other.
         """
 
 

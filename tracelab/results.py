@@ -292,8 +292,8 @@ class Section(msgspec.Struct, frozen=True):
 class Input(msgspec.Struct, frozen=True):
     """A file that was found, and what became of it.
 
-    `role`: analysed, duplicate, other-job, no-events (nothing timed in it), unreadable, ignored (by the manifest), unknown
-    (no parser claims it).
+    `role`: analysed, log, network (counters and wiring of machines), duplicate, other-job, no-events (nothing timed in it),
+    unreadable, ignored (by the manifest), companion (read as a part of another file), unknown (no parser claims it).
     """
 
     path: str

@@ -22,17 +22,19 @@ from tracelab.analyses import ANALYSES
 from tracelab.analysis import Outcome, run_analyses
 from tracelab.document import JobFacts, build_result
 from tracelab.errors import NoUsableInputError, UnknownNameError
+from tracelab.fabric.build import Fabric, Job, fabric_tables
+from tracelab.fabric.samples import Sources
 from tracelab.ingest.discovery import Candidate, discover
 from tracelab.ingest.identity import FileNotice, identify
 from tracelab.ingest.manifest import FileEntry, Manifest, load_manifest
 from tracelab.ingest.pipeline import Ingested, OnProgress, Options, ingest
 from tracelab.ingest.rankmap import Assignment, RankMap, map_ranks
-from tracelab.ingest.scan import notices_frame, scan_parsed, sources_frame
+from tracelab.ingest.scan import notices_frame, scan_fabric, scan_parsed, sources_frame
 from tracelab.ingest.store import default_store_path
 from tracelab.inspection import Inspection, inspect_job
 from tracelab.plugins import Notice
 from tracelab.results import Evidence, Price, RunResult
-from tracelab.tables import ALIGNED_TABLES, CLOCKS, PARSED_TABLES, RANKS, STEPS, TABLES, TRAFFIC_TABLES
+from tracelab.tables import ALIGNED_TABLES, CLOCKS, LINK_TABLES, PARSED_TABLES, RANKS, STEPS, TABLES, TRAFFIC_TABLES
 from tracelab.traffic.build import Traffic, traffic_tables
 
 if TYPE_CHECKING:
@@ -125,6 +127,27 @@ class Run:
         return traffic_tables(scan_parsed(self.ingested, self.rank_map), self.aligned.derived, self.hosts, self.rank_map.world_size)
 
     @cached_property
+    def fabric(self) -> Fabric:
+        """Counters and wiring of the job's network."""
+        import polars as pl
+
+        paths = [i.candidate.name for i in self.ingested]
+        hosts = {a.process.source: a.host for a in self.rank_map.used}
+        sources = Sources(paths, [i.candidate.parser or "" for i in self.ingested], hosts)
+        parsed = scan_parsed(self.ingested, self.rank_map)
+        steps, edges = self.aligned.derived["steps"], self.traffic.frames["edges"]
+        window = (int(steps["start_ns"].min()), int(steps["end_ns"].max())) if steps.height else None  # type: ignore[arg-type]
+        placed = [(rank, mine[0].host, self._device_of(rank, mine[0])) for rank, mine in self.rank_map.by_rank.items()]
+        ranks = pl.DataFrame(placed, schema={"rank": pl.Int32, "host": pl.String, "device": pl.Int32}, orient="row")
+        job = Job(ranks, self.aligned.clocks, edges, parsed["net_devices"].collect(engine="streaming"), window)
+        return fabric_tables(scan_fabric(self.ingested, self.rank_map), sources, job, self.manifest.hosts)
+
+    def _device_of(self, rank: int, first: Assignment) -> int | None:
+        """The rank's GPU on its host: from the manifest, else as its file states it."""
+        override = self.manifest.ranks.get(rank)
+        return override.device if override is not None and override.device is not None else first.process.part.device
+
+    @cached_property
     def tables(self) -> JobTables:
         """All tables, on the aligned clock."""
         parsed = scan_parsed(self.ingested, self.rank_map)
@@ -132,6 +155,8 @@ class Run:
         frames |= {spec.name: self.aligned.to_aligned(parsed[spec.name]) if "ts_ns" in spec.names else parsed[spec.name] for spec in PARSED_TABLES}
         frames |= {spec.name: self.aligned.derived[spec.name].lazy() for spec in ALIGNED_TABLES}
         frames |= {spec.name: self.traffic.frames[spec.name].lazy() for spec in TRAFFIC_TABLES}
+        frames |= scan_fabric(self.ingested, self.rank_map)
+        frames |= {spec.name: self.fabric.frames[spec.name].lazy() for spec in LINK_TABLES}
         frames["steps"] = self.steps.lazy()
         return JobTables({name: frames[name] for name in TABLES}, [i.candidate.name for i in self.ingested])
 
@@ -150,7 +175,7 @@ class Run:
             found += [FileNotice(item.candidate.name, n) for n in of_file]
         found += [*self._identity_notices, *self.rank_map.notices]
         if self.rank_map.used:
-            found += [FileNotice("", n) for n in (*self.aligned.notices, *self.traffic.notices)]
+            found += [FileNotice("", n) for n in (*self.aligned.notices, *self.traffic.notices, *self.fabric.notices)]
         return tuple(found)
 
     @cached_property
@@ -171,12 +196,11 @@ class Run:
         paths = list(dict.fromkeys(a.process.name for a in mine))
         spans = [a.process.span for a in mine if a.process.span is not None]
         stored = [s for a in mine if (s := self.ingested[a.process.source].source) is not None]
-        override = self.manifest.ranks.get(rank)
         part = mine[0].process.part
         return {
             "rank": rank,
             "host": mine[0].host,
-            "device": override.device if override is not None and override.device is not None else part.device,
+            "device": self._device_of(rank, mine[0]),
             "gpu": part.gpu,
             "pid": part.pid,
             "sources": "\n".join(paths),
@@ -229,7 +253,7 @@ class Run:
             return "the directory is empty"
         kinds: dict[str, list[str]] = {}
         for c in self.candidates:
-            if c.parser is None:
+            if c.parser is None and c.companion_of is None:
                 kinds.setdefault(c.looks_like, []).append(c.name)
         failed = sum(i.source is None for i in self.ingested)
         order = sorted(kinds.items(), key=lambda kv: (-len(kv[1]), kv[0]))[:8]

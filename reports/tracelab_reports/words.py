@@ -81,6 +81,8 @@ ROLES: dict[str, str] = {
     "no-events": "nothing timed in it",
     "unreadable": "unreadable",
     "ignored": "left out by the manifest",
+    "network": "counters or wiring of machines",
+    "companion": "read as a part of another file",
     "unknown": "no parser claims it",
 }
 """Role of a file: what became of it."""

@@ -95,7 +95,7 @@ def _gpu_rows(gpu_spans: pl.LazyFrame) -> pl.DataFrame:
             "dst_device",
         )
         .collect(engine="streaming")
-        .with_columns(pl.col("stream").alias("channel"))
+        .with_columns(pl.col("stream").fill_null(-1).alias("channel"))  # a source without streams shows each process as one
         .with_row_index("_op")
     )
 

@@ -67,7 +67,7 @@ def _files(found: Inspection) -> None:
         kinds[kind] += 1
         sizes[kind] += i.size_bytes
     say(f"{len(found.inputs)} files")
-    order = ("analysed", "log", "other-job", "duplicate", "no-events", "unreadable", "unknown", "ignored")
+    order = ("analysed", "log", "network", "other-job", "duplicate", "no-events", "unreadable", "unknown", "companion", "ignored")
     keys = sorted(kinds, key=lambda k: (order.index(k[0]), -kinds[k], k[1]))
     _table(("role", "recognised as", "files", "size"), ((r, k, kinds[r, k], format_bytes(sizes[r, k])) for r, k in keys))
 

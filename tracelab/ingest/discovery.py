@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from tracelab.errors import UnknownNameError, UsageError
 from tracelab.ingest.heads import read_head
 from tracelab.ingest.signatures import describe
-from tracelab.plugins import Match, Notice, Parser, parsers
+from tracelab.plugins import Gathering, Match, Notice, Parser, WithCompanions, parsers
 
 __all__ = ["MANIFEST_NAME", "Candidate", "discover"]
 
@@ -23,7 +23,8 @@ _MIN_CONFIDENCE = 0.3
 class Candidate:
     """A file that was found. `parser` is the name of the one that claims it, or None; `looks_like` says what it is.
 
-    `name` is the path relative to the analysed directory, with `/` on every platform.
+    `name` is the path relative to the analysed directory, with `/` on every platform. `companions` are the files that its
+    parser reads with it, found below `companion_root`; each of them has the name of this one as `companion_of`.
     """
 
     path: Path
@@ -34,6 +35,15 @@ class Candidate:
     looks_like: str
     notice: Notice | None = None
     ignored: bool = False
+    companions: tuple[Path, ...] = ()
+    companion_root: Path | None = None
+    companion_of: str | None = None
+    companion_bytes: int = 0
+
+    @property
+    def total_bytes(self) -> int:
+        """Size of the file and its companions."""
+        return self.size_bytes + self.companion_bytes
 
 
 def _files(root: Path, unreadable: list[OSError]) -> Iterator[Path]:
@@ -105,12 +115,55 @@ def _candidate(path: Path, root: Path, formats: Mapping[str, str]) -> Candidate:
     head = read_head(path)
     if head.problem and not head.data:
         return Candidate(path, name, head.size_bytes, head.gzipped, None, head.problem, _head_notice(head.problem))
-    forced = formats.get(name)
-    if forced is not None:
-        return Candidate(path, name, head.size_bytes, head.gzipped, forced, "set by the manifest")
-    parser, reason, notice = _claim(path, head.data)
-    looks = reason if parser else describe(PurePosixPath(name), head.data)
-    return Candidate(path, name, head.size_bytes, head.gzipped, parser, looks, notice)
+    parser: str | None = formats.get(name)
+    looks, notice = "set by the manifest", None
+    if parser is None:
+        parser, reason, notice = _claim(path, head.data)
+        looks = reason if parser else describe(PurePosixPath(name), head.data)
+    gathered = _gathering(parser, path)
+    if gathered is None:
+        return Candidate(path, name, head.size_bytes, head.gzipped, parser, looks, notice)
+    size = sum(_size(p) for p in gathered.files)
+    return Candidate(path, name, head.size_bytes, head.gzipped, parser, looks, notice, False, gathered.files, gathered.root, companion_bytes=size)
+
+
+def _gathering(parser: str | None, path: Path) -> Gathering | None:
+    """The files that the parser reads with `path`, in order and without `path` itself."""
+    owner: object = parsers()[parser] if parser is not None else None
+    if not isinstance(owner, WithCompanions):
+        return None
+    try:
+        found = owner.companions(path)
+    except Exception:  # noqa: BLE001  # a third party's parser must not cost the directory; what it lacks it will say when it reads
+        return None
+    return None if found is None else Gathering(found.root, tuple(sorted({p for p in found.files if p != path})))
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _with_companions(found: list[Candidate]) -> list[Candidate]:
+    """`found` in which companions are no sources of their own."""
+    owners = {p: c.name for c in reversed(found) for p in c.companions}
+    return [
+        replace(
+            c,
+            parser=None,
+            looks_like=f"read with {owners[c.path]}",
+            notice=None,
+            companions=(),
+            companion_root=None,
+            companion_of=owners[c.path],
+            companion_bytes=0,
+        )
+        if c.path in owners and c.name != owners[c.path]
+        else c
+        for c in found
+    ]
 
 
 def _head_notice(problem: str) -> Notice:
@@ -139,4 +192,4 @@ def discover(root: Path, formats: Mapping[str, str] | None = None) -> list[Candi
         return [_candidate(root, root.parent, formats or {})]
     unreadable: list[OSError] = []
     found = [_candidate(p, root, formats or {}) for p in _files(root, unreadable) if not _own(p, root)]
-    return sorted([*found, *(_unreadable_folder(e, root) for e in unreadable)], key=lambda c: c.name)
+    return sorted([*_with_companions(found), *(_unreadable_folder(e, root) for e in unreadable)], key=lambda c: c.name)

@@ -10,7 +10,7 @@ import msgspec
 from tracelab.ingest.manifest import FileEntry, Manifest
 from tracelab.ingest.names import NameHints, name_hints
 from tracelab.ingest.pipeline import Ingested
-from tracelab.plugins import Notice, Part, SourceKind, parsers
+from tracelab.plugins import Notice, Part, SourceKind
 
 __all__ = ["NEAR_NS", "FileNotice", "Process", "identify"]
 
@@ -116,13 +116,13 @@ def _contradictions(process: Process) -> list[Notice]:
 
 
 def identify(ingested: Sequence[Ingested], manifest: Manifest) -> tuple[list[Process], list[FileNotice]]:
-    """All processes of the files that were read, in order of file and part, and what contradicts itself.
+    """All processes of the files that were read (but those of machines' counters and wiring), in order of file and part, and what contradicts itself.
 
     Folders named after a host (seen as the host of another file) name the host of the files in them.
     """
     processes, notices = [], []
     for source, item in enumerate(ingested):
-        if item.source is None:
+        if item.source is None or item.kind == "fabric":
             continue
         entry = manifest.files.get(item.candidate.name, FileEntry())
         hints = name_hints(item.candidate.name)
@@ -144,7 +144,7 @@ def identify(ingested: Sequence[Ingested], manifest: Manifest) -> tuple[list[Pro
                 rank_origin,
                 host,
                 host_origin,
-                kind=parsers()[item.candidate.parser or ""].kind,
+                kind=item.kind,
                 format=item.candidate.parser or "",
             )
             notices += [FileNotice(process.name, n) for n in _contradictions(process)]

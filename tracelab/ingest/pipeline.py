@@ -17,8 +17,8 @@ from typing import Any
 
 from tracelab.errors import TracelabError
 from tracelab.ingest.discovery import Candidate
-from tracelab.ingest.store import Store, StoredSource, StoreError, content_key, entry_name
-from tracelab.plugins import Notice, Parser, SourceFile, parsers
+from tracelab.ingest.store import Store, StoredSource, StoreError, entry_name, joint_key
+from tracelab.plugins import Notice, Parser, SourceFile, SourceKind, parsers
 
 __all__ = ["Ingested", "Options", "ProgressState", "ingest", "usable_cores"]
 
@@ -46,12 +46,17 @@ OnProgress = Callable[[ProgressState], None]
 
 @dataclass(frozen=True)
 class Ingested:
-    """A claimed file, its content's hash, and what the store holds of it; `source` is None where it could not be read."""
+    """A claimed file, the hash of its content (with its companions), and what the store holds of it; `source` is None where it could not be read."""
 
     candidate: Candidate
     content: str
     source: StoredSource | None
     notice: Notice | None = None
+
+    @property
+    def kind(self) -> SourceKind:
+        """What the parser that claims the file reads."""
+        return parsers()[self.candidate.parser or ""].kind
 
 
 @dataclass(frozen=True)
@@ -72,21 +77,21 @@ class _Meter:
 
     def __init__(self, on_progress: OnProgress | None, candidates: Sequence[Candidate]) -> None:
         self._tell = on_progress
-        self._files, self._bytes = len(candidates), sum(c.size_bytes for c in candidates)
+        self._files, self._bytes = len(candidates), sum(c.total_bytes for c in candidates)
         self._done_files = self._done_bytes = self._cached = 0
         self._partial: dict[str, int] = {}
         self._finished: set[str] = set()
 
     def partial(self, candidate: Candidate, bytes_read: int) -> None:
         if candidate.name not in self._finished:
-            self._partial[candidate.name] = min(bytes_read, candidate.size_bytes)
+            self._partial[candidate.name] = min(bytes_read, candidate.total_bytes)
             self._report()
 
     def finished(self, candidate: Candidate, *, cached: bool = False) -> None:
         self._partial.pop(candidate.name, None)
         self._finished.add(candidate.name)
         self._done_files += 1
-        self._done_bytes += candidate.size_bytes
+        self._done_bytes += candidate.total_bytes
         self._cached += cached
         self._report()
 
@@ -177,7 +182,7 @@ def _one_pool(jobs: Sequence[_Job], store_root: Path, options: Options, workers:
 def _in_pool(jobs: Sequence[_Job], store_root: Path, options: Options, workers: int, meter: _Meter) -> dict[str, Result]:
     out: dict[str, Result] = {}
     # the largest first, so that no single file is left running alone at the end
-    rest = sorted(jobs, key=lambda j: (-j.candidate.size_bytes, j.candidate.name))
+    rest = sorted(jobs, key=lambda j: (-j.candidate.total_bytes, j.candidate.name))
     for _ in range(2):
         # one worker's death fails all that wait: they are tried together once more, since most are innocent
         rest = _one_pool(rest, store_root, options, workers, meter, out) if rest else []
@@ -222,7 +227,7 @@ def ingest(
         elif entry not in todo:
             todo[entry] = _Job(c, keys[c.name], c.parser, entry)
     new = list(todo.values())
-    work = sum(j.candidate.size_bytes * (_GZIP_RATIO if j.candidate.gzipped else 1) for j in new)
+    work = sum(j.candidate.total_bytes * (_GZIP_RATIO if j.candidate.gzipped else 1) for j in new)
     if workers == 1 or len(new) == 1 or work < _POOL_PAYS_BYTES:
         parsed = _in_process(new, store, options, meter)
     else:
@@ -246,7 +251,7 @@ def _hash(claimed: Sequence[Candidate], workers: int) -> tuple[dict[str, str], d
     keys: dict[str, str] = {}
     failed: dict[str, Result] = {}
     with ThreadPoolExecutor(workers) as pool:
-        for candidate, future in [(c, pool.submit(content_key, c.path)) for c in claimed]:
+        for candidate, future in [(c, pool.submit(joint_key, c.path, c.companions, c.companion_root)) for c in claimed]:
             try:
                 keys[candidate.name] = future.result()
             except OSError as e:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from tracelab.ingest.pipeline import Ingested
 from tracelab.ingest.rankmap import Assignment, RankMap
-from tracelab.tables import NOTICES, PARSED_TABLES, SOURCES, TableSpec
+from tracelab.tables import FABRIC_TABLES, NOTICES, PARSED_TABLES, SOURCES, TableSpec
 
 if TYPE_CHECKING:
     import polars as pl
 
     from tracelab.ingest.identity import FileNotice
 
-__all__ = ["notices_frame", "scan_parsed", "sources_frame"]
+__all__ = ["notices_frame", "scan_fabric", "scan_parsed", "sources_frame"]
 
 
 def _scan_source(spec: TableSpec, ingested: Ingested, parts: Sequence[Assignment]) -> pl.LazyFrame | None:
@@ -46,6 +46,20 @@ def scan_parsed(ingested: Sequence[Ingested], ranks: RankMap) -> dict[str, pl.La
     out = {}
     for spec in PARSED_TABLES:
         frames = [f for source, parts in sorted(by_source.items()) if (f := _scan_source(spec, ingested[source], parts)) is not None]
+        out[spec.name] = pl.concat(frames) if frames else spec.empty().lazy()
+    return out
+
+
+def scan_fabric(ingested: Sequence[Ingested], ranks: RankMap) -> dict[str, pl.LazyFrame]:
+    """Each table of counters and wiring, in order of source: of all files of machines, and of the analysed captures and logs that hold some."""
+    import polars as pl
+
+    used = {a.process.source for a in ranks.used}
+    stored = [(n, i.source) for n, i in enumerate(ingested) if i.source is not None and (i.kind == "fabric" or n in used)]
+    out = {}
+    for spec in FABRIC_TABLES:
+        found = [(n, s.path(spec.name)) for n, s in stored if spec.name in s.tables]
+        frames = [pl.scan_parquet(path).with_columns(source_id=pl.lit(n, pl.Int32)).select(spec.names) for n, path in found]
         out[spec.name] = pl.concat(frames) if frames else spec.empty().lazy()
     return out
 

@@ -13,7 +13,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from tracelab.tables import TableSpec
 
-__all__ = ["EntryWriter", "Store", "StoreError", "StoredSource", "content_key", "default_store_path", "entry_name"]
+__all__ = ["EntryWriter", "Store", "StoreError", "StoredSource", "content_key", "default_store_path", "entry_name", "joint_key"]
 
 _LAYOUT = "2"
 """Raised when the layout of an entry changes; older entries are then simply not found."""
@@ -69,6 +69,17 @@ def content_key(path: Path) -> str:
     """Hash of the file's bytes (BLAKE2b, 160 bits)."""
     with path.open("rb") as f:
         return hashlib.file_digest(f, lambda: hashlib.blake2b(digest_size=20)).hexdigest()
+
+
+def joint_key(path: Path, companions: Sequence[Path], root: Path | None) -> str:
+    """`content_key` of a file; where it is read with others below `root`, a hash over the names below it and the contents of all."""
+    if root is None:
+        return content_key(path)
+    # what a file says may stand in its place below the root: an equal tree elsewhere has the same key, an equal file elsewhere in it has not
+    joint = hashlib.blake2b(digest_size=20)
+    for p in (path, *companions):
+        joint.update(os.fsencode(os.path.relpath(p, root)) + b"\0" + content_key(p).encode() + b"\0")
+    return joint.hexdigest()
 
 
 def entry_name(key: str, parser: Parser, options: Mapping[str, bool | int | str]) -> str:

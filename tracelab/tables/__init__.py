@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tracelab.errors import UnknownNameError
 from tracelab.tables.aligned import ARRIVALS, CLOCKS, COLLECTIVES, GROUPS, MATCHES, STEPS
+from tracelab.tables.counters import CANONICAL, COUNTER_RATES, COUNTER_SAMPLES, COUNTERS, Canonical, CounterKind
+from tracelab.tables.fabric import ADAPTER_PATHS, CABLES, ENDPOINTS, INTERFACES, LINKS
 from tracelab.tables.logs import (
     BANDWIDTH_BASELINES,
     CHANNEL_EDGES,
@@ -24,21 +26,32 @@ from tracelab.tables.spans import COMM_RECORDS, GPU_COUNTERS, GPU_SPANS, HOST_SP
 from tracelab.tables.traffic import EDGES, JOB_COMMUNICATORS, OPERATIONS, TRAFFIC, TRAFFIC_EXPECTED, TRAFFIC_STEPS
 
 __all__ = [
+    "ADAPTER_PATHS",
     "ALIGNED_TABLES",
     "ARRIVALS",
     "BANDWIDTH_BASELINES",
+    "CABLES",
+    "CANONICAL",
     "CHANNEL_EDGES",
     "CLOCKS",
     "COLLECTIVES",
     "COMMUNICATORS",
     "COMM_PROGRESS",
     "COMM_RECORDS",
+    "COUNTERS",
+    "COUNTER_RATES",
+    "COUNTER_SAMPLES",
     "EDGES",
+    "ENDPOINTS",
+    "FABRIC_TABLES",
     "GPU_COUNTERS",
     "GPU_SPANS",
     "GROUPS",
     "HOST_SPANS",
+    "INTERFACES",
     "JOB_COMMUNICATORS",
+    "LINKS",
+    "LINK_TABLES",
     "LOGGED_COLLECTIVES",
     "LOG_EVENTS",
     "LOG_SETTINGS",
@@ -62,7 +75,9 @@ __all__ = [
     "TRAFFIC_STEPS",
     "TRAFFIC_TABLES",
     "TUNING",
+    "Canonical",
     "Column",
+    "CounterKind",
     "DType",
     "TableSpec",
     "table",
@@ -93,7 +108,13 @@ ALIGNED_TABLES = (STEPS, GROUPS, COLLECTIVES, MATCHES, ARRIVALS, CLOCKS)
 TRAFFIC_TABLES = (JOB_COMMUNICATORS, EDGES, OPERATIONS, TRAFFIC, TRAFFIC_EXPECTED, TRAFFIC_STEPS)
 """Derived from logs and matched collectives: who sends how much to whom."""
 
-TABLES = {t.name: t for t in (SOURCES, RANKS, NOTICES, *PARSED_TABLES, *ALIGNED_TABLES, *TRAFFIC_TABLES)}
+FABRIC_TABLES = (COUNTER_SAMPLES, INTERFACES, CABLES, ADAPTER_PATHS)
+"""Filled by parsers of counters and topologies: they speak of machines, not of ranks."""
+
+LINK_TABLES = (COUNTERS, COUNTER_RATES, LINKS, ENDPOINTS)
+"""Derived from them: whose counters they are, what they count per time, and which links the job's ranks use."""
+
+TABLES = {t.name: t for t in (SOURCES, RANKS, NOTICES, *PARSED_TABLES, *FABRIC_TABLES, *ALIGNED_TABLES, *TRAFFIC_TABLES, *LINK_TABLES)}
 
 
 def table(name: str) -> TableSpec:

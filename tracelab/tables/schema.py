@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Column", "DType", "TableSpec"]
 
-DType = Literal["bool", "int16", "int32", "int64", "float64", "string", "dict", "list<int32>", "list<int64>"]
+DType = Literal["bool", "int16", "int32", "int64", "uint64", "float64", "string", "dict", "list<int32>", "list<int64>"]
 
 
 @dataclass(frozen=True)
@@ -120,6 +120,7 @@ def _arrow_types() -> dict[str, pa.DataType]:
         "int16": pa.int16(),
         "int32": pa.int32(),
         "int64": pa.int64(),
+        "uint64": pa.uint64(),
         "float64": pa.float64(),
         "string": pa.string(),
         "dict": pa.dictionary(pa.int32(), pa.string()),
@@ -136,6 +137,7 @@ def _polars_types() -> dict[str, pl.DataType]:
         "int16": pl.Int16(),
         "int32": pl.Int32(),
         "int64": pl.Int64(),
+        "uint64": pl.UInt64(),
         "float64": pl.Float64(),
         "string": pl.String(),
         "dict": pl.Categorical(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tracelab.plugins import Emitter, Match, SourceFile, SourceInfo, SourceKind
+from tracelab.plugins import Emitter, Gathering, Match, SourceFile, SourceInfo, SourceKind
 from tracelab.tables import COMM_RECORDS, GPU_COUNTERS, GPU_SPANS, HOST_SPANS, TableSpec
 from tracelab_parsers.nsys.sniffing import sniff_export
 
@@ -24,6 +24,11 @@ class NsysSqliteParser:
     def sniff(self, path: Path, head: bytes) -> Match | None:
         """See `tracelab.plugins.Parser.sniff`."""
         return sniff_export(path, head)
+
+    def companions(self, path: Path) -> Gathering | None:
+        """What SQLite left beside the file: a write-ahead log holds rows, a journal says that its writer died."""
+        beside = tuple(p for suffix in ("-wal", "-journal") if (p := Path(f"{path}{suffix}")).is_file())
+        return Gathering(path.parent, beside) if beside else None
 
     def parse(self, source: SourceFile, emit: Emitter) -> SourceInfo:
         """See `tracelab.plugins.Parser.parse`. Memory: some batches of 65,536 rows, 9 bytes per launch and GPU event, 100 bytes per NCCL kernel and range."""

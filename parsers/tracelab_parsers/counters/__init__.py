@@ -1,0 +1,1 @@
+"""Counters of adapters, switches and GPUs: what the parsers of all their formats share, and those parsers."""

@@ -1,0 +1,36 @@
+"""Printed numbers: thousands separators, hexadecimal, what stands for nothing."""
+
+from __future__ import annotations
+
+import math
+import re
+
+__all__ = ["MAX_RAW", "read_number"]
+
+MAX_RAW = 2**64 - 1
+_ABSENT = frozenset({"", "n/a", "na", "none", "null", "-", "--", "not available", "unavailable", "nan", "n/a (no pma)"})
+_WHOLE = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+|[+-]?\d+", re.ASCII)
+_HEX = re.compile(r"0[xX][0-9a-fA-F]{1,16}")
+_FLOAT = re.compile(r"[+-]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_LONGEST = 40
+
+
+def read_number(text: str) -> int | float | None:
+    """The number that `text` prints, exact where it is whole; None where it stands for an absent one.
+
+    Raises `ValueError` where it is neither.
+    """
+    text = text.strip()
+    if text.lower() in _ABSENT:
+        return None
+    if len(text) > _LONGEST:
+        raise ValueError("too long for a number")
+    if _WHOLE.fullmatch(text):
+        return int(text.replace(",", ""))
+    if _HEX.fullmatch(text):
+        return int(text, 16)
+    if _FLOAT.fullmatch(text):
+        value = float(text.replace(",", ""))
+        if math.isfinite(value):
+            return int(value) if value.is_integer() and abs(value) < 2**53 else value
+    raise ValueError(f"{text!r} is no number")

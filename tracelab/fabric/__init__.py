@@ -1,0 +1,1 @@
+"""Machines, their counters and the wires between them: what the job's network did, on the job's clock."""

@@ -1,0 +1,184 @@
+"""From counters, wiring, logs and the job's hosts to the tables of the network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from tracelab.fabric.adapters import Adapters, end_name
+from tracelab.fabric.endpoints import endpoints_frame
+from tracelab.fabric.machines import Machines
+from tracelab.fabric.rates import Ports, counter_rates
+from tracelab.fabric.samples import Sources, counters_of, machine_of
+from tracelab.fabric.wiring import End, Link, links_frame, wire
+from tracelab.plugins import Notice
+from tracelab.tables import COUNTER_RATES, COUNTERS, ENDPOINTS, LINKS
+
+__all__ = ["Fabric", "Job", "fabric_tables"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the network is looked at for.
+
+    `ranks`: columns rank, host, device. `clocks`, `edges`: the tables of those names. `net_devices`: rows of that table with
+    their rank. `window`: first and last moment of the captures, aligned; None without any.
+    """
+
+    ranks: pl.DataFrame
+    clocks: pl.DataFrame
+    edges: pl.DataFrame
+    net_devices: pl.DataFrame
+    window: tuple[int, int] | None
+
+
+@dataclass(frozen=True)
+class Fabric:
+    """`frames`: the LINK_TABLES by name; `notices`: what was left out or assumed."""
+
+    frames: dict[str, pl.DataFrame]
+    notices: tuple[Notice, ...]
+
+
+def fabric_tables(parsed: Mapping[str, pl.LazyFrame], sources: Sources, job: Job, aliases: Mapping[str, str]) -> Fabric:
+    """The network of one job. `parsed`: the FABRIC_TABLES. Memory grows with the number of samples."""
+    tables = {name: frame.collect(engine="streaming") for name, frame in parsed.items()}
+    if not any(t.height for t in tables.values()):
+        return Fabric({t.name: t.empty() for t in (COUNTERS, COUNTER_RATES, LINKS, ENDPOINTS)}, ())
+    machines = Machines(job.ranks["host"].to_list(), aliases)
+    _learn(machines, tables, job)
+    interfaces = _resolved(tables["interfaces"], sources, machines)
+    cables = _resolved_cables(tables["cables"], sources, machines)
+    paths = _resolved(tables["adapter_paths"], sources, machines)
+    counters, notices = counters_of(tables["counter_samples"], sources, machines, job.clocks, job.window)
+    adapters = Adapters([*interfaces, *_from_cables(cables), *_from_logs(job, machines), *_from_counters(counters)])
+    counting = _counting(counters)
+    links = wire(cables, adapters, machines, counting)
+    frames = {
+        COUNTERS.name: counters,
+        COUNTER_RATES.name: counter_rates(counters, _ports(adapters, links)),
+        LINKS.name: links_frame(links, adapters, counting),
+        ENDPOINTS.name: endpoints_frame(job.edges, job.ranks, paths, links, adapters),
+    }
+    return Fabric(frames, tuple(notices))
+
+
+def _learn(machines: Machines, tables: Mapping[str, pl.DataFrame], job: Job) -> None:
+    """Names and addresses, before any row is resolved: what one file states names the folder of another."""
+    hosts = dict(job.ranks.select("rank", "host").iter_rows())
+    for rank, address in job.net_devices.filter(pl.col("address").is_not_null()).select("rank", "address").unique().sort("rank", "address").iter_rows():
+        if rank in hosts:
+            machines.address(address, hosts[rank])
+    for node, addresses in (
+        tables["interfaces"]
+        .filter(pl.col("node").is_not_null() & pl.col("address").is_not_null())
+        .select("node", "address")
+        .unique()
+        .sort("node", "address")
+        .iter_rows()
+    ):
+        for address in addresses.split():
+            owner = machines.name(address) if machines.is_known(address) else None
+            if owner in machines.job_hosts and not machines.is_known(node):
+                machines.same(node, owner)
+    for table, columns in (("cables", ("a_node", "b_node")), ("interfaces", ("node",)), ("counter_samples", ("node",))):
+        for column in columns:
+            for name in tables[table][column].cast(pl.String).drop_nulls().unique().sort():
+                machines.name(name)
+
+
+def _resolved(rows: pl.DataFrame, sources: Sources, machines: Machines) -> list[dict[str, object]]:
+    """Rows with `machine` and `kind` of the one that they speak for."""
+    out = []
+    for row in rows.sort("source_id", "line").iter_rows(named=True):
+        machine, _ = machine_of(row["source_id"], row["node"], sources, machines)
+        kind = "host" if machine in machines.job_hosts else row.get("node_kind")
+        out.append(row | {"machine": machine, "kind": kind})
+    return [r for r in out if r["machine"]]
+
+
+def _resolved_cables(rows: pl.DataFrame, sources: Sources, machines: Machines) -> list[dict[str, object]]:
+    out = []
+    for row in rows.sort("source_id", "line").iter_rows(named=True):
+        a, _ = machine_of(row["source_id"], row["a_node"], sources, machines)
+        b = machines.name(row["b_node"]) if row["b_node"] else None
+        out.append(row | {"a_machine": a, "b_machine": b})
+    return out
+
+
+def _from_cables(cables: list[dict[str, object]]) -> list[dict[str, object]]:
+    """The two ends of every cable, as interfaces."""
+    out = []
+    for row in cables:
+        for side in "ab":
+            if row[f"{side}_machine"] is None:
+                continue
+            device, port = row[f"{side}_device"], row[f"{side}_port"]
+            number = int(str(port)) if port is not None and str(port).isdigit() else None
+            out.append(
+                _interface(
+                    row[f"{side}_machine"],
+                    row[f"{side}_kind"],
+                    device=device,
+                    netdev=None if number is not None else port,
+                    port=number,
+                    uid=row[f"{side}_port_uid"],
+                    speed_bps=row["speed_bps"],
+                    origin=row["origin"],
+                )
+            )
+    return out
+
+
+def _from_logs(job: Job, machines: Machines) -> list[dict[str, object]]:
+    hosts = dict(job.ranks.select("rank", "host").iter_rows())
+    named = job.net_devices.filter(pl.col("name").is_not_null() & (pl.col("plugin").cast(pl.String) == "IB"))
+    found = named.select("rank", "name", "port").unique().sort("rank", "name", "port")
+    return [_interface(machines.name(hosts[r]), "host", device=n, port=p, origin="nccl-log") for r, n, p in found.iter_rows() if r in hosts]
+
+
+def _from_counters(counters: pl.DataFrame) -> list[dict[str, object]]:
+    """Whatever counts is an adapter, if nothing else describes it."""
+    found = counters.filter(pl.col("device_kind").cast(pl.String).is_in(["rdma", "netdev", "switch-port"]))
+    found = found.select("node", "node_kind", pl.col("device_kind").cast(pl.String), pl.col("device").cast(pl.String), "port", pl.col("uid").cast(pl.String))
+    rows = []
+    for node, kind, device_kind, device, port, uid in found.unique().sort("node", "device", "port", "uid").iter_rows():
+        rdma = device_kind == "rdma"
+        rows.append(_interface(node, kind, device=device if rdma else None, netdev=None if rdma else device, port=port, uid=uid, origin="counters"))
+    speeds = counters.filter((pl.col("counter").cast(pl.String) == "link_speed") & (pl.col("value") > 0))
+    for node, device_kind, device, port, value in (
+        speeds.group_by("node", pl.col("device_kind").cast(pl.String), pl.col("device").cast(pl.String), "port")
+        .agg(pl.col("value").last())
+        .sort("node", "device", "port")
+        .iter_rows()
+    ):
+        rdma = device_kind == "rdma"
+        rows.append(
+            _interface(node, None, device=device if rdma else None, netdev=None if rdma else device, port=port, speed_bps=int(value), origin="counters")
+        )
+    return rows
+
+
+def _interface(machine: object, kind: object, **other: object) -> dict[str, object]:
+    empty = dict.fromkeys(("device", "netdev", "alias", "port", "uid", "pci", "speed_bps", "cable"))
+    return {**empty, "machine": machine, "kind": kind, **other}
+
+
+def _counting(counters: pl.DataFrame) -> list[End]:
+    """Ends of links that have counters of traffic or of errors."""
+    found = counters.filter(pl.col("device_kind").cast(pl.String).is_in(["rdma", "netdev", "switch-port"]))
+    return [(n, d) for n, d in found.select("node", end_name().alias("name")).unique().drop_nulls().sort("node", "name").iter_rows()]
+
+
+def _ports(adapters: Adapters, links: list[Link]) -> Ports:
+    speeds = {end: link.speed_bps for link in links if link.speed_bps for end in (link.a, link.b) if end is not None}
+    unit, speed = {}, {}
+    for adapter in adapters.all:
+        known = adapter.speed_bps or speeds.get((adapter.machine, adapter.name))
+        for name in adapter.names:
+            unit[adapter.machine, name] = adapter.name
+            if known:
+                speed[adapter.machine, name] = known
+    return Ports(unit, speed)
