@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tracelab.analyses import breakdown, clocks, collectives, configuration, exposure, hangs, overlap, steps, stragglers, traffic, waits
+from tracelab.analyses.network import faults
 from tracelab.analysis import Analysis
 
 __all__ = ["ANALYSES"]
@@ -17,6 +18,7 @@ ANALYSES: tuple[Analysis, ...] = (
     exposure.ANALYSIS,
     hangs.ANALYSIS,
     traffic.ANALYSIS,
+    faults.ANALYSIS,
     configuration.ANALYSIS,
     clocks.ANALYSIS,
 )

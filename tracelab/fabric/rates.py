@@ -85,7 +85,9 @@ def _steps(rows: pl.DataFrame, ports: Ports) -> pl.DataFrame:
     known = [(node, device, unit, ports.speed_bps.get((node, device))) for (node, device), unit in sorted(ports.unit.items())]
     schema = {"node": pl.String, "_name": pl.String, "unit_name": pl.String, "speed_bps": pl.Int64}
     steps = steps.with_columns(end_name().alias("_name")).join(pl.DataFrame(known, schema=schema, orient="row"), on=["node", "_name"], how="left")
-    width = pl.when(pl.col("width") > 0).then("width").when(pl.col("raw").max().over("series") < 2**32).then(32).otherwise(64)
+    # more than its stated width holds: the source serves it from a wider register
+    fits = pl.col("raw").max().over("series").cast(pl.Float64) < pl.lit(2.0).pow(pl.col("width").cast(pl.Int64))
+    width = pl.when((pl.col("width") > 0) & fits).then("width").when(pl.col("raw").max().over("series") < 2**32).then(32).otherwise(64)
     fell = pl.col("raw") < pl.col("_raw")
     # a number that falls often and never passes 32 bits is kept in 32, whatever its documentation says
     often = (fell.sum().over("series") >= _FALLS) & (fell.mean().over("series") >= _MANY_FALLS)
@@ -120,7 +122,7 @@ def _judged(steps: pl.DataFrame) -> pl.DataFrame:
     steps = steps.with_columns((pl.col("fell") & ~pl.col("wrapped")).alias("lost"), too_much.alias("too_much"))
     steps = _with_resets(steps)
     full = pl.lit(2.0).pow(pl.col("width").cast(pl.Int64)) - 1
-    saturated = pl.col("saturates") & (pl.col("width") > 0) & (pl.col("raw").cast(pl.Float64) >= full)
+    saturated = pl.col("saturates") & (pl.col("width") > 0) & (pl.col("raw").cast(pl.Float64) == full)
     # a narrow counter that can start again more than once between two samples says little
     unsure = (pl.col("bits") <= 32) & ~pl.col("saturates") & pl.when(pl.col("cap").is_not_null()).then(pl.col("cap") > pl.col("range")).otherwise("narrow")
     since = pl.col("raw").cast(pl.Float64) * pl.col("scale")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import polars as pl
@@ -18,6 +19,13 @@ __all__ = ["Job", "job_of"]
 Int = NDArray[np.int64]
 
 _SYNC = r"(?i)synchronize$|^cudaMemcpy$|^hipMemcpy$|^cuMemcpy(DtoH|HtoD)_v2$"
+
+
+class Frames(Protocol):
+    """Tables by name."""
+
+    def __getitem__(self, name: str) -> pl.LazyFrame:
+        """The table of that name."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +54,7 @@ class Job:
         return np.maximum.accumulate(out)
 
 
-def job_of(tables: Mapping[str, pl.LazyFrame], steps: pl.DataFrame) -> Job | None:
+def job_of(tables: Frames, steps: pl.DataFrame) -> Job | None:
     """The job of these tables in `steps` (start_ns, end_ns, in order); None without steps or GPU work.
 
     Reads the work and the launches of all ranks: memory grows with their number, 60 bytes per piece of GPU work.

@@ -161,7 +161,9 @@ def _ended_with(work: RankWork) -> Int:
     # clocks of CPU and GPU differ by some microseconds: the work may seem to end after the wait for it
     at = np.searchsorted(work.end[order], work.sync_end + NEAR_NS, side="right") - 1
     found = np.where(at >= 0, order[np.maximum(at, 0)], -1)
-    waited = (found >= 0) & (work.end[found] > work.sync_start) & (work.sync_end - work.end[found] <= 5 * NEAR_NS) & (work.start[found] < work.sync_end + NEAR_NS)
+    waited = (
+        (found >= 0) & (work.end[found] > work.sync_start) & (work.sync_end - work.end[found] <= 5 * NEAR_NS) & (work.start[found] < work.sync_end + NEAR_NS)
+    )
     return np.where(waited, found, -1)
 
 

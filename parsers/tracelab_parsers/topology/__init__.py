@@ -1,0 +1,1 @@
+"""Wiring of machines: parsers of what states interfaces, cables and distances."""

@@ -1,0 +1,104 @@
+"""How long transfers would have taken on links that work, and what the job would have saved."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from tracelab.analyses.common import once
+from tracelab.analyses.network.demand import Demand
+from tracelab.analyses.partition import partition_of
+from tracelab.analysis import Tables
+from tracelab.replay.job import Job, job_of
+
+__all__ = ["Slowness", "job_again", "slowness_of", "speeds_of"]
+
+_STANDARD_GBPS = (10, 25, 40, 50, 100, 200, 400, 800, 1600)
+"""Speeds that ports have."""
+_USUAL_GBPS = ((r"A100|A800|H100|H800|H20\b|H200|GH200|B100|B200|B300|MI2\d\d|MI3\d\d", 200), (r"V100|A10\b|A30\b|A40\b|L40", 100))
+"""The slowest adapters that servers with these GPUs are commonly sold with for training (DGX A100: 200 Gb/s, DGX-2: 100)."""
+_BANDWIDTH_NS = 200_000
+"""Shorter transfers are bound by latency: a faster link would not end them earlier."""
+_LOW = 0.2
+"""Quantile of the transfers of a class that counts as its usual best."""
+_SLOW = 1.15
+"""Transfers that take this much longer than they need are slow."""
+
+
+@dataclass(frozen=True)
+class Slowness:
+    """`transfers`: those of `Demand` that bandwidth bounds, with `healthy_ns`; `measured`: healthy times were seen in the same run, not computed."""
+
+    transfers: pl.DataFrame
+    measured: bool
+
+    @property
+    def ratio(self) -> float:
+        """Time that transfers took, over what they would have taken."""
+        own = self.transfers["transfer_ns"].sum()
+        healthy = self.transfers["healthy_ns"].sum()
+        return float(own) / float(healthy) if healthy else 1.0
+
+    def healthy(self, spans: Sequence[tuple[int, int]]) -> dict[int, int]:
+        """Healthy length (ns) of the transfers that overlap one of `spans`, by match."""
+        rows = self.transfers.filter(pl.col("healthy_ns") < pl.col("transfer_ns"))
+        touched = pl.any_horizontal([pl.lit(False), *[(pl.col("last_start_ns") < end) & (pl.col("end_ns") > start) for start, end in spans]])
+        return dict(rows.filter(touched).select("match_id", pl.col("healthy_ns").round().cast(pl.Int64)).iter_rows())
+
+
+def speeds_of(tables: Tables, links: pl.DataFrame, busy: float) -> tuple[pl.DataFrame, bool]:
+    """Speed of the links from hosts (link, speed_bps), and whether it was stated.
+
+    Where no source states any: the standard speed next above what the busiest port carried while transfers ran (the share
+    `busy` of the time), and no less than what servers with such GPUs have. That is a low estimate: transfers seem to need
+    longer than they do, and the claimed loss is too small rather than too large.
+    """
+    hosts = links.filter(pl.col("tier") == 0).select("link", "speed_bps")
+    if hosts["speed_bps"].null_count() < hosts.height:
+        return hosts.with_columns(pl.col("speed_bps").fill_null(pl.col("speed_bps").median())), True
+    traffic = tables["counter_rates"].filter((pl.col("counter").cast(pl.String) == "bytes") & ~pl.col("at_least"))
+    per_series = traffic.group_by("series").agg(pl.col("delta").sum() / ((pl.col("end_ns") - pl.col("start_ns")).sum() / 1e9)).collect()
+    most = float(per_series["delta"].max() or 0.0)  # type: ignore[arg-type]
+    if not most or not busy:
+        return hosts, False
+    gpus = " ".join(tables["ranks"].select(pl.col("gpu").unique().sort()).collect()["gpu"].drop_nulls())
+    usual = next((gbps for pattern, gbps in _USUAL_GBPS if re.search(pattern, gpus)), 0)
+    speed = next((s for s in _STANDARD_GBPS if s >= max(most / busy * 8 / 1e9 / 1.03, usual)), _STANDARD_GBPS[-1])
+    return hosts.with_columns(pl.lit(speed * 1_000_000_000, pl.Int64).alias("speed_bps")), False
+
+
+def slowness_of(demand: Demand, link: int | None) -> Slowness | None:
+    """The transfers that use a link (all that leave their hosts where it is None), and their healthy times; None without any.
+
+    What the fastest of a class took is its healthy time, if that is near the shortest possible; else the whole run is slow, and
+    the shortest possible counts. A transfer beside others shares its links: it is taken to be as slow as those alone in its step.
+    """
+    rows = demand.transfers.filter((pl.col("transfer_ns") >= _BANDWIDTH_NS) & (pl.col("shortest_ns").fill_null(_BANDWIDTH_NS) >= _BANDWIDTH_NS / 2))
+    if link is not None:
+        used = demand.per_byte.filter(pl.col("link") == link).select("group_id", "operation").unique()
+        rows = rows.join(used, on=["group_id", "operation"], how="semi")
+    if not rows.height:
+        return None
+    alone = rows.filter(~pl.col("beside"))
+    known = alone if alone.height else rows
+    keys = ["group_id", "operation", "bytes"]
+    best = known.group_by(keys).agg(pl.col("transfer_ns").quantile(_LOW).alias("low"), pl.col("shortest_ns").first().alias("least"), pl.len().alias("seen"))
+    whole = pl.col("least").is_not_null() & (pl.col("low") > _SLOW * pl.col("least"))
+    best = best.with_columns(pl.when(whole).then("least").otherwise("low").alias("base"), whole.alias("whole"))
+    known = known.join(best, on=keys, how="left").with_columns((pl.col("base") / pl.col("transfer_ns")).clip(0, 1).alias("factor"))
+    weight = pl.col("transfer_ns").cast(pl.Float64)
+    by_step = known.group_by("step").agg(((pl.col("factor") * weight).sum() / weight.sum()).alias("step_factor"))
+    overall = float(known.select((pl.col("factor") * weight).sum() / weight.sum()).item())
+    factors = known.select("match_id", "factor")
+    rows = rows.join(factors, on="match_id", how="left").join(by_step, on="step", how="left", nulls_equal=True)
+    rows = rows.with_columns((pl.coalesce("factor", "step_factor", pl.lit(overall)) * pl.col("transfer_ns")).alias("healthy_ns"))
+    slow_by_base = float(known.filter("whole")["transfer_ns"].sum())
+    return Slowness(rows.drop("factor", "step_factor"), slow_by_base < 0.5 * float(known["transfer_ns"].sum()))
+
+
+def job_again(tables: Tables) -> Job | None:
+    """The job, ready to be replayed; computed once."""
+    return once(tables, "replay_job", lambda: job_of(tables, partition_of(tables).job))

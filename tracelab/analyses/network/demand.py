@@ -1,0 +1,79 @@
+"""What each operation of the job asks of each link, and how long it takes when the links run at their speed.
+
+An operation cannot end before its bytes have left every adapter that they must leave: its shortest time is the largest of
+bytes x overhead / (speed x efficiency) over all link ends. Bytes per link follow from the traffic between pairs of ranks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from tracelab.analysis import Tables
+
+__all__ = ["Demand", "demand_of"]
+
+OVERHEAD = 1.015
+"""Bytes on the wire per byte of payload: 62 bytes of headers per 4,096 (RoCEv2 over IPv4; InfiniBand has fewer)."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """Bytes per link, and what that makes of each transfer.
+
+    `per_byte`: share of an operation's bytes (group_id, operation) that an end of a link carries (link, way: tx or rx as its A
+    end sees it). `transfers`: one row per matched operation that leaves its hosts: its class, its shortest time (null where no
+    speed is known) and whether another one that leaves the hosts ran beside it.
+    """
+
+    per_byte: pl.DataFrame
+    transfers: pl.DataFrame
+
+
+def demand_of(tables: Tables, speeds: pl.DataFrame, efficiency: float) -> Demand:
+    """The demand of the captured operations. `speeds`: columns link, speed_bps of the links from hosts."""
+    per_byte = _per_byte(tables)
+    matches = tables["matches"].with_columns(pl.col("operation").cast(pl.String)).collect(engine="streaming")
+    slowest = per_byte.join(speeds.select("link", "speed_bps"), on="link", how="left")
+    slowest = slowest.with_columns((pl.col("share") * OVERHEAD * 8e9 / (pl.col("speed_bps") * efficiency)).alias("ns_per_byte"))
+    slowest = slowest.group_by("group_id", "operation").agg(pl.col("ns_per_byte").max())
+    moved = matches.filter(pl.col("transfer_ns").is_not_null() & (pl.col("bytes") > 0)).join(slowest, on=["group_id", "operation"], how="inner")
+    moved = moved.with_columns((pl.col("bytes") * pl.col("ns_per_byte")).alias("shortest_ns")).sort("last_start_ns", "match_id")
+    return Demand(per_byte, _beside(moved).select(_TRANSFERS))
+
+
+_TRANSFERS = ("match_id", "group_id", "operation", "bytes", "step", "last_start_ns", "end_ns", "transfer_ns", "shortest_ns", "beside")
+
+
+def _beside(moved: pl.DataFrame) -> pl.DataFrame:
+    """`moved` with whether another transfer ran during a tenth of each or more."""
+    ended = pl.col("end_ns").cum_max().shift(1)
+    begins = pl.col("last_start_ns").shift(-1)
+    tenth = pl.col("transfer_ns") // 10
+    return moved.with_columns(((ended - pl.col("last_start_ns") > tenth) | (pl.col("end_ns") - begins > tenth)).fill_null(False).alias("beside"))
+
+
+def _per_byte(tables: Tables) -> pl.DataFrame:
+    """Share of an operation's bytes that each end of a link carries: link, way, group_id, operation, share."""
+    pairs = tables["traffic"].filter((pl.col("window").cast(pl.String) == "capture") & (pl.col("src_host") != pl.col("dst_host")))
+    pairs = pairs.select("src_rank", "dst_rank", "group_id", pl.col("operation").cast(pl.String), "nic", "bytes")
+    moved = pairs.collect(engine="streaming")
+    sizes = (
+        tables["operations"]
+        .filter(pl.col("origin") != "log")
+        .group_by("group_id", pl.col("operation").cast(pl.String))
+        .agg(pl.col("bytes").sum().alias("total"))
+    )
+    endpoints = tables["endpoints"].select("rank", "device", "link", "share").collect()
+    ends = []
+    for way, side in (("tx", "src_rank"), ("rx", "dst_rank")):
+        placed = moved.join(endpoints, left_on=side, right_on="rank", how="inner")
+        if way == "tx":  # a log that names the adapter of a pair knows better than the share of its rank
+            named = pl.col("nic").is_not_null() & (pl.col("nic") == pl.col("device")).any().over("src_rank", "dst_rank", "group_id", "operation", "nic")
+            placed = placed.with_columns(pl.when(named).then((pl.col("nic") == pl.col("device")).cast(pl.Float64)).otherwise("share").alias("share"))
+        carried = placed.group_by("link", "group_id", "operation").agg((pl.col("bytes") * pl.col("share")).sum().alias("carried"))
+        ends.append(carried.with_columns(pl.lit(way).alias("way")))
+    out = pl.concat(ends).join(sizes.collect(), on=["group_id", "operation"], how="inner", nulls_equal=True)
+    out = out.filter((pl.col("total") > 0) & (pl.col("carried") > 0) & pl.col("link").is_not_null())
+    return out.select("link", "way", "group_id", "operation", (pl.col("carried") / pl.col("total")).alias("share")).sort("link", "way", "group_id", "operation")
