@@ -175,7 +175,7 @@ def build_result(facts: JobFacts, outcomes: Sequence[Outcome]) -> RunResult:
     info = run_info(facts, _step_lengths(outcomes))
     findings, attribution = _findings(outcomes), _attribution(outcomes)
     clocks = list_clocks(facts.clocks)
-    unseen = not_observable(info, clocks, facts.steps, facts.tables, list_inputs(facts))
+    unseen = not_observable(info, clocks, facts.steps, facts.tables)
     unseen += [n for o in outcomes if o.result is not None for n in o.result.not_observable]
     return RunResult(
         tool=Tool("tracelab", __version__),

@@ -92,7 +92,7 @@ def _ranks(ranks: RankMap) -> list[FoundRank]:
 def inspect_job(facts: JobFacts) -> Inspection:
     """What can be said before any analysis; without a job to analyse, the files and what they look like."""
     clocks = list_clocks(facts.clocks)
-    unseen = not_observable(run_info(facts, []), clocks, facts.steps, facts.tables, list_inputs(facts)) if facts.rank_map.used else []
+    unseen = not_observable(run_info(facts, []), clocks, facts.steps, facts.tables) if facts.rank_map.used else []
     return Inspection(
         tool=Tool("tracelab", __version__),
         name=facts.name,

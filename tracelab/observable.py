@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tracelab.results import Clock, Input, NotObservable, RunInfo
+from tracelab.results import Clock, NotObservable, RunInfo
 from tracelab.units import format_ranges
 
 if TYPE_CHECKING:
@@ -53,25 +52,23 @@ def _of_content(steps: pl.DataFrame, tables: Mapping[str, pl.LazyFrame]) -> list
     return out
 
 
-_UNREAD = ("Nsight", "NIC counters", "Prometheus", "InfiniBand", "switch counters", "LLDP")
-
-
-def _of_network(info: RunInfo, inputs: Sequence[Input]) -> list[NotObservable]:
+def _of_network(info: RunInfo, tables: Mapping[str, pl.LazyFrame]) -> list[NotObservable]:
     if len(info.ranks) < 2 and (info.world_size or 1) < 2:
         return []
-    unread = Counter(i.note for i in inputs if i.role == "unknown" and i.note.startswith(_UNREAD))
-    reason = "profiler traces hold no counters of network interfaces or switches"
+    question = "Was the network at fault (loss, congestion, a cable)?"
     collect = "counters of the interfaces and switches before and after, or sampled during, the slow steps"
-    if unread:
-        found = ", ".join(f"{n} × {kind}" for kind, n in sorted(unread.items()))
-        reason += f", and this version reads no other files (found here: {found})"
-        collect = f"nothing more yet: keep those files; else {collect}"
-    return [NotObservable("Was the network at fault (loss, congestion, a cable)?", reason, collect)]
+    if "counters" not in tables:
+        return [NotObservable(question, "no counters of network interfaces or switches lie beside the traces", collect)]
+    if "counter_rates" not in tables:
+        reason = "the counters at hand are single readings: a level says nothing of when it was reached"
+        return [NotObservable(question, reason, "a second reading of the same counters, or readings with a moment in or above them")]
+    if "links" not in tables:
+        reason = "no counter is of an adapter of the job's hosts or of a switch that a source connects to them"
+        return [NotObservable(question, reason, "counters in folders named after their machine, and what wires them: LLDP, ibnetdiscover or a table")]
+    return []
 
 
-def not_observable(
-    info: RunInfo, clocks: Sequence[Clock], steps: pl.DataFrame, tables: Mapping[str, pl.LazyFrame], inputs: Sequence[Input]
-) -> list[NotObservable]:
+def not_observable(info: RunInfo, clocks: Sequence[Clock], steps: pl.DataFrame, tables: Mapping[str, pl.LazyFrame]) -> list[NotObservable]:
     """The questions that stay open for want of data, the most important first."""
-    network = _of_network(info, inputs)
+    network = _of_network(info, tables)
     return [*_of_ranks(info), *_of_clocks(info, clocks), *_of_content(steps, tables), *network]

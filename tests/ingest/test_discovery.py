@@ -11,6 +11,7 @@ import pytest
 from tracelab.errors import UnknownNameError, UsageError
 from tracelab.ingest.discovery import discover
 from tracelab.ingest.heads import HEAD_BYTES, read_head
+from tracelab.ingest.store import joint_key
 
 EVENTS = b'{"schemaVersion": 1, "traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1.0, "dur": 2.0}]}'
 
@@ -21,16 +22,42 @@ def found(root: Path) -> dict[str, tuple[str | None, str]]:
 
 def test_other_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "a.sqlite").write_bytes(b"SQLite format 3\0" + b"\0" * 100)
-    (tmp_path / "nic.log").write_text("NIC statistics:\n     rx_bytes: 1\n")
-    (tmp_path / "metrics.prom").write_text("# HELP x y\n# TYPE x counter\nx 1\n")
     (tmp_path / "notes.md").write_text("hello\n")
     (tmp_path / "all.zip").write_bytes(b"PK\x03\x04rest")
     files = found(tmp_path)
-    assert {n: p for n, (p, _) in files.items()} == dict.fromkeys(("a.sqlite", "all.zip", "metrics.prom", "nic.log", "notes.md"))
+    assert {n: p for n, (p, _) in files.items()} == dict.fromkeys(("a.sqlite", "all.zip", "notes.md"))
     assert files["a.sqlite"][1] == "SQLite database (Nsight Systems exports are)"
-    assert files["nic.log"][1] == "NIC counters (ethtool -S)"
-    assert files["metrics.prom"][1] == "Prometheus metrics"
     assert files["all.zip"][1] == "zip archive: unpack it first"
+
+
+def test_a_tree_of_files_is_one_source(tmp_path: Path) -> None:
+    """Two snapshots of two hosts' devices, with equal contents: four sources, whose other files are parts of them."""
+    for host in ("node1", "node2"):
+        for moment in ("1700000000.5", "1700000001.5"):
+            port = tmp_path / host / moment / "sys/class/infiniband/mlx5_0/ports/1"
+            (port / "counters").mkdir(parents=True)
+            (port / "counters" / "port_xmit_data").write_text("12\n")
+            (port / "counters" / "symbol_error").write_text("0\n")
+            (port / "rate").write_text("200 Gb/sec (4X HDR)\n")
+    candidates = discover(tmp_path)
+    sources = [c for c in candidates if c.companion_of is None]
+    assert [(c.name.split("/")[:2], c.parser, len(c.companions), c.total_bytes) for c in sources] == [
+        ([host, moment], "sysfs-infiniband", 2, 25) for host in ("node1", "node2") for moment in ("1700000000.5", "1700000001.5")
+    ]
+    assert len(candidates) == 12
+    assert all(c.looks_like.startswith("read with ") for c in candidates if c.companion_of)
+
+
+def test_names_below_the_root_of_a_tree_are_part_of_its_key(tmp_path: Path) -> None:
+    keys = []
+    for device in ("mlx5_0", "mlx5_0", "mlx5_1"):
+        root = tmp_path / str(len(keys))
+        counters = root / device / "ports/1/counters"
+        counters.mkdir(parents=True)
+        (counters / "symbol_error").write_text("0\n")
+        (source,) = discover(root)
+        keys.append(joint_key(source.path, source.companions, source.companion_root))
+    assert keys[0] == keys[1] != keys[2]
 
 
 def test_gzip_is_seen_by_content_not_by_name(tmp_path: Path) -> None:

@@ -196,7 +196,7 @@ def _losses(tables: Tables, part: Partition, least: pl.DataFrame, run_ns: float,
 
 
 _NEXT = {
-    "hideable_ns": "if the same job ran faster before, look at the network first, which these files do not show; else overlap them: smaller buckets, prefetch",
+    "hideable_ns": "if the same job ran faster before, or links stand out below, look at the network first; else overlap them: smaller buckets, prefetch",
     "starved_ns": "launch less often: CUDA graphs, torch.compile, fused optimizers, larger batches; and look for synchronising calls",
     "paused_ns": "look at what the training loop does between steps on all ranks: checkpoints, validation, logging, garbage collection, work on the CPU",
     "copies_ns": "pin host memory and copy with non_blocking, fetch the next batch during this step, and check PCIe link width and NUMA binding",

@@ -24,14 +24,8 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
 )
 _CONTENT: tuple[tuple[re.Pattern[bytes], str], ...] = (
     (re.compile(rb'"tracelab\.findings/'), "result document of tracelab"),
-    (re.compile(rb"^NIC statistics:", re.MULTILINE), "NIC counters (ethtool -S)"),
     (re.compile(rb"^# (HELP|TYPE) ", re.MULTILINE), "Prometheus metrics"),
     (re.compile(rb'"resultType"\s*:\s*"(matrix|vector)"'), "Prometheus query result"),
-    (re.compile(rb"^# Port (extended )?counters|PortSelect:", re.MULTILINE), "InfiniBand port counters (perfquery)"),
-    (re.compile(rb'"COUNTERS[:"]|SAI_(PORT|QUEUE)_STAT'), "switch counters (SONiC)"),
-    (re.compile(rb'<system version="|<graphs version='), "NCCL topology or graph XML"),
-    (re.compile(rb"lldp", re.IGNORECASE), "LLDP neighbours"),
-    (re.compile(rb"^(vendid|Switch\t|Ca\t)", re.MULTILINE), "InfiniBand topology (ibnetdiscover)"),
     (re.compile(rb"traceEvents"), "trace of another producer"),
     (re.compile(rb"^\s*<(!DOCTYPE )?html", re.IGNORECASE), "HTML page"),
     (re.compile(rb"^\s*<\?xml"), "XML file"),

@@ -68,6 +68,7 @@ class Reading:
             self._notices.add("truncated", last)
         self._samples.close()
         self._interfaces.flush()
+        self._notices.add("no-counters", count=int(not self._samples.count + self._rows))
         self._notices.emit(self._emit)
         counts = [EventCount("counters", self._samples.count, True), EventCount("interfaces", self._rows, True)]
         return SourceInfo([], event_counts=[c for c in counts if c.count], truncated=torn or last is not None)

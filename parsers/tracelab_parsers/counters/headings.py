@@ -13,7 +13,7 @@ from tracelab_parsers.counters.switch_moments import moment_in
 
 __all__ = ["Heading", "heading_of"]
 
-_TOOLS = r"(?:sudo +)?(?:/\S*/)?(?:ethtool|rdma|ibdev2netdev|perfquery|ibqueryerrors|ip|ibstat|ibnetdiscover|cat|date|show)"
+_TOOLS = r"(?:sudo +)?(?:/\S*/)?(?:ethtool|rdma|ibdev2netdev|perfquery|ibqueryerrors|ip|ibstat|ibnetdiscover|cat|grep|head|date|show)"
 _PROMPT = re.compile(rf"(?:\[?[\w.-]+@(?P<node>[\w-]+)[^\s$#>]*(?: [^\]\s]*)?\]?[$#>] ?|\$ ?|\+ )(?P<command>{_TOOLS}\b.*)?")
 _MARKED = re.compile(r"(?:[=#*-]{1,8}|==>) ?(?P<body>\S.*?)(?: ?[=#*-]{1,8}| ?<==)?")
 _MOMENT = re.compile(

@@ -8,6 +8,7 @@ __all__ = ["TEXTS"]
 
 TEXTS: dict[str, _Text] = {
     "bad-number": _Text("warning", "counters whose value is no number were kept as missing"),
+    "no-counters": _Text("warning", "nothing in the file is a counter or an interface", "check whether the tool failed when the file was written"),
     "unread-lines": _Text("info", "lines that belong to no known output were passed over"),
     "line-too-long": _Text("warning", "lines longer than any that the tool prints were left out", "check whether the file is what its name says"),
     "truncated": _Text("warning", "the file ends in the middle of a record", "the collector was stopped while it wrote, or the copy is incomplete"),

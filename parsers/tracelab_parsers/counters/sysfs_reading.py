@@ -92,6 +92,7 @@ class _Snapshot:
             rows.add(node=self.node, node_kind="host", device=device, port=port, uid=guid if only and guid and int(guid, 16) else None, origin="sysfs", **facts)
         rows.flush()
         self.samples.close()
+        self.notices.add("no-counters", count=int(not self.samples.count + len(self._facts)))
         self.notices.emit(self._emit)
         counts = [EventCount("counters", self.samples.count, True), EventCount("interfaces", len(self._facts), True)]
         return SourceInfo([], event_counts=[c for c in counts if c.count], truncated=truncated)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 
+from tracelab.analyses.common import Float
 from tracelab.analysis import Tables
 from tracelab.tables import Column, TableSpec
 
@@ -55,7 +55,7 @@ LINK_DISAGREEMENTS = TableSpec(
 _FLIPPED = pl.col("direction").replace({"tx": "rx", "rx": "tx"})
 
 
-def jain(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+def jain(values: Float) -> float:
     """Jain's fairness index of `values` (Jain, Chiu, Hawe 1984): 1 where all are equal, 1/n where one has all; 1 of zeros."""
     squares = float((values**2).sum()) * len(values)
     return float(values.sum()) ** 2 / squares if squares else 1.0
@@ -71,7 +71,9 @@ def balance_of(tables: Tables, utilisation: pl.DataFrame, ends: pl.DataFrame, im
     rail, up = pl.concat_str(pl.lit("rail "), pl.col("rail").cast(pl.String)), pl.concat_str(pl.lit("the uplinks of "), pl.col("a_node"))
     flat = pl.col("tier") == 0
     rows = rows.filter((flat & pl.col("rail").is_not_null()) | (~flat & pl.col("upper").is_not_null()))
-    rows = rows.with_columns(pl.when(flat).then(pl.lit("rail")).otherwise(pl.lit("uplinks")).alias("kind"), pl.when(flat).then(rail).otherwise(up).alias("name"))
+    rows = rows.with_columns(
+        pl.when(flat).then(pl.lit("rail")).otherwise(pl.lit("uplinks")).alias("kind"), pl.when(flat).then(rail).otherwise(up).alias("name")
+    )
     sent = {way: _per_host(tables, column) for way, column in (("tx", "src_host"), ("rx", "dst_host"))} if rows.height else {}
     out = []
     for (kind, name, speed, way), part in rows.group_by("kind", "name", "speed_bps", "way", maintain_order=True):

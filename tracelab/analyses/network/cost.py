@@ -35,18 +35,20 @@ class Slowness:
     transfers: pl.DataFrame
     measured: bool
 
-    @property
-    def ratio(self) -> float:
-        """Time that transfers took, over what they would have taken."""
-        own = self.transfers["transfer_ns"].sum()
-        healthy = self.transfers["healthy_ns"].sum()
-        return float(own) / float(healthy) if healthy else 1.0
+    def ratio(self, spans: Sequence[tuple[int, int]]) -> float:
+        """Time that the transfers beside `spans` took, over what they would have taken; 1 without any."""
+        rows = self.transfers.filter(_touching(spans))
+        healthy = float(rows["healthy_ns"].sum())
+        return float(rows["transfer_ns"].sum()) / healthy if healthy else 1.0
 
     def healthy(self, spans: Sequence[tuple[int, int]]) -> dict[int, int]:
-        """Healthy length (ns) of the transfers that overlap one of `spans`, by match."""
-        rows = self.transfers.filter(pl.col("healthy_ns") < pl.col("transfer_ns"))
-        touched = pl.any_horizontal([pl.lit(False), *[(pl.col("last_start_ns") < end) & (pl.col("end_ns") > start) for start, end in spans]])
-        return dict(rows.filter(touched).select("match_id", pl.col("healthy_ns").round().cast(pl.Int64)).iter_rows())
+        """Healthy length (ns) of the slow transfers beside `spans`, by match."""
+        rows = self.transfers.filter((pl.col("healthy_ns") < pl.col("transfer_ns")) & _touching(spans))
+        return dict(rows.select("match_id", pl.col("healthy_ns").round().cast(pl.Int64)).iter_rows())
+
+
+def _touching(spans: Sequence[tuple[int, int]]) -> pl.Expr:
+    return pl.any_horizontal([pl.lit(False), *[(pl.col("last_start_ns") < end) & (pl.col("end_ns") > start) for start, end in spans]])
 
 
 def speeds_of(tables: Tables, links: pl.DataFrame, busy: float) -> tuple[pl.DataFrame, bool]:
@@ -58,7 +60,9 @@ def speeds_of(tables: Tables, links: pl.DataFrame, busy: float) -> tuple[pl.Data
     """
     hosts = links.filter(pl.col("tier") == 0).select("link", "speed_bps")
     if hosts["speed_bps"].null_count() < hosts.height:
-        return hosts.with_columns(pl.col("speed_bps").fill_null(pl.col("speed_bps").median())), True
+        # a link that lost lanes ran faster before: what most links run at is what it should
+        usual = pl.col("speed_bps").mode().max()
+        return hosts.with_columns(pl.max_horizontal(pl.col("speed_bps").fill_null(usual), usual).cast(pl.Int64).alias("speed_bps")), True
     traffic = tables["counter_rates"].filter((pl.col("counter").cast(pl.String) == "bytes") & ~pl.col("at_least"))
     per_series = traffic.group_by("series").agg(pl.col("delta").sum() / ((pl.col("end_ns") - pl.col("start_ns")).sum() / 1e9)).collect()
     most = float(per_series["delta"].max() or 0.0)  # type: ignore[arg-type]

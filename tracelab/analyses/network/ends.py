@@ -27,6 +27,7 @@ __all__ = [
     "median_step_ns",
     "nothing_counted",
     "several",
+    "shown",
     "totals",
     "where",
     "window_of",
@@ -50,15 +51,17 @@ _COARSE = 2.0
 
 @dataclass(frozen=True)
 class Counted:
-    """`ends`: END columns, rail, speed_bps, peer_node, peer_port; one row per end of a link.
+    """The ports of the job's network and what they counted.
 
-    `rates`: rows of `counter_rates` that touch the `window` (aligned ns; None where no step is known: then all), with the END
-    columns, rail, speed_bps, `seconds` and `inside` (part of the interval in the window). `caveats`: why the result is weaker
-    than it looks; `unseen`: what follows from that.
+    `ends`: END columns, rail, speed_bps, peer_node, peer_port; one row per end of a link. `names`: every name that an end goes by
+    on its machine (node, name, link, side). `rates`: rows of `counter_rates` that touch the `window` (aligned ns; None where no
+    step is known: then all), with the END columns, rail, speed_bps, `seconds` and `inside` (part of the interval in the window).
+    `caveats`: why the result is weaker than it looks; `unseen`: what follows from that.
     """
 
     window: tuple[int, int] | None
     ends: pl.DataFrame
+    names: pl.DataFrame
     rates: pl.DataFrame
     caveats: tuple[str, ...]
     unseen: tuple[NotObservable, ...]
@@ -83,8 +86,12 @@ def median_step_ns(tables: Tables) -> float | None:
 
 def where(node: str, port: str) -> str:
     """A port in words: `node7 mlx5_0`, `leaf1 port 3`."""
-    text = f"{node} port {port}" if port.isdigit() else f"{node} {port}"
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[:80])
+    return shown(f"{node} port {port}" if port.isdigit() else f"{node} {port}")
+
+
+def shown(name: str) -> str:
+    """A name out of a file, fit for a sentence: without control characters, and not too long."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name[:80])
 
 
 def label(row: dict[str, object]) -> str:
@@ -113,15 +120,24 @@ def _counted(tables: Tables) -> Counted:
         rows = rows.filter((pl.col("end_ns") > window[0]) & (pl.col("start_ns") < window[1]))
     rates = rows.select("node", "device", "port", *_RATE).collect(engine="streaming")
     uids = tables["counters"].select("series", pl.col("uid").cast(pl.String)).unique("series").collect(engine="streaming")
-    rates = rates.join(uids, on="series", how="left").with_columns(counter_end().alias("name")).drop("device", "port", "uid")
-    rates = rates.filter(pl.col("name").is_not_null()).join(names, on=["node", "name"], how="left")
-    rates = rates.join(ends.drop("node", "peer_node", "peer_port"), on=["link", "side"], how="left")
+    rates = _placed(rates.join(uids, on="series", how="left"), ends, names)
     first, last = window if window is not None else (None, None)
     inside = pl.min_horizontal("end_ns", pl.lit(last, pl.Int64)) - pl.max_horizontal("start_ns", pl.lit(first, pl.Int64))
     length = pl.col("end_ns") - pl.col("start_ns")
-    rates = rates.with_columns(pl.coalesce("port", "name").alias("port"), (length / 1e9).alias("seconds"), (inside / length).alias("inside"))
-    rates = rates.drop("name").sort("series", "start_ns")
-    return Counted(window, ends, rates, *_caveats(window, ends, rates))
+    rates = rates.with_columns((length / 1e9).alias("seconds"), (inside / length).alias("inside"))
+    rates = rates.sort("series", "start_ns")
+    return Counted(window, ends, names, rates, *_caveats(window, ends, rates))
+
+
+def with_ends(rows: pl.DataFrame, given: Counted) -> pl.DataFrame:
+    """Rows of counters (node, device, port, uid as text and number) with the END columns, rail and speed_bps of their port."""
+    return _placed(rows, given.ends, given.names)
+
+
+def _placed(rows: pl.DataFrame, ends: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
+    rows = rows.with_columns(counter_end().alias("name")).drop("device", "port", "uid").filter(pl.col("name").is_not_null())
+    rows = rows.join(names, on=["node", "name"], how="left").join(ends.drop("node", "peer_node", "peer_port"), on=["link", "side"], how="left")
+    return rows.with_columns(pl.coalesce("port", "name").alias("port")).drop("name")
 
 
 def counter_end() -> pl.Expr:
@@ -141,14 +157,14 @@ def _ends(tables: Tables) -> tuple[pl.DataFrame, pl.DataFrame]:
     above = pl.col("b_node").is_not_null() & (pl.col("a_node").is_in(leaves.implode()) | pl.col("b_node").is_in(leaves.implode())) & (len(leaves) > 1)
     known = pl.when(pl.col("tier") == 0).then(of_job).when(pl.col("b_node").is_null() & (len(leaves) > 1)).then(None).otherwise(above)
     links = links.with_columns((known if endpoints.height else pl.lit(None, pl.Boolean)).alias("used"))
-    a_port, b_port = pl.coalesce("a_device", "a_port"), pl.col("b_port")
+    # an adapter with several ports is called by its port where the job's ranks say which
+    called = endpoints.sort("device").unique("link", keep="first").select("link", "device")
+    a_port, b_port = pl.coalesce("device", "a_device", "a_port"), pl.col("b_port")
     shared = ("link", "tier", "rail", "speed_bps", "used")
+    links = links.join(called, on="link", how="left")
     a = links.select(*shared, node="a_node", port=a_port, side=pl.lit("a"), peer_node="b_node", peer_port=b_port)
     b = links.select(*shared, node="b_node", port=b_port, side=pl.lit("b"), peer_node="a_node", peer_port=a_port)
     ends = pl.concat([a, b]).filter(pl.col("node").is_not_null() & pl.col("port").is_not_null())
-    # an adapter with several ports is called by its port where the job's ranks say which
-    called = endpoints.sort("device").unique("link", keep="first").select("link", pl.lit("a").alias("side"), "device")
-    ends = ends.join(called, on=["link", "side"], how="left").with_columns(pl.coalesce("device", "port").alias("port"))
     own = [endpoints.select(node="host", name=c, link="link", side=pl.lit("a"), trust=pl.lit(0)) for c in ("device", "netdev")]
     sides = (("a_node", "a_device", "a"), ("a_node", "a_port", "a"), ("b_node", "b_port", "b"))
     wired = [links.select(node=n, name=c, link="link", side=pl.lit(s), trust=pl.lit(1)) for n, c, s in sides]

@@ -28,7 +28,13 @@ LINK_SIGNALS = TableSpec(
     "Counters that stand out beside those of the other links of their tier",
     (
         Column("link", "int32", "row of `links`", nullable=False, key=True),
-        Column("family", "string", "integrity, discards, resent, waiting, paused, marked or down", nullable=False, key=True),
+        Column(
+            "family",
+            "string",
+            "down, degraded (below the speed of the others), integrity, discards, resent, paused, marked or waiting",
+            nullable=False,
+            key=True,
+        ),
         Column("name", "string", "the link by its ends", nullable=False),
         Column("node", "string", "machine that counted", nullable=False, key=True),
         Column("counter", "string", "counter", nullable=False),
@@ -45,20 +51,26 @@ class Params:
     """Thresholds of a finding.
 
     `least_share`: saving as a share of the run (1 %: less cannot be told from what else varies). `slow`: transfers must take
-    this much longer than links that work need (1.1). `efficiency`: share of a link's speed that large transfers reach (0.90;
+    this much longer than they took at other times of the run (1.1), or, where they were never faster, than links that work
+    need (`slow_always`, 1.2: networks reach 80 % and more of their speed without anything being wrong). `imbalance`: a port
+    that marks packets carries this many times what its equals carry on average (1.5), or is `paused` for this share of the time
+    that transfers take (5 %): else its marks are how congestion control works. `efficiency`: share of a link's speed that large transfers reach (0.90;
     0.85 to 0.95 are usual for NCCL over InfiniBand and RoCE), `efficiency_range`: from and to of the interval that is given.
     `round_trip_s`, `packet_bytes`: a lost packet costs go-back-N what is in flight then (100 µs under load, 4,096).
     """
 
     least_share: float = 0.01
     slow: float = 1.1
+    slow_always: float = 1.2
+    imbalance: float = 1.5
+    paused: float = 0.05
     efficiency: float = 0.90
     efficiency_range: tuple[float, float] = (0.82, 0.98)
     round_trip_s: float = 100e-6
     packet_bytes: int = 4096
 
 
-_HARDNESS = ("down", "integrity", "discards", "resent", "paused", "marked", "waiting")
+_HARDNESS = ("down", "degraded", "integrity", "discards", "resent", "paused", "marked", "waiting")
 """What is told first: a cable that loses bits explains a queue that fills, and not the other way round."""
 _SOFT = ("paused", "marked", "waiting")
 
@@ -73,8 +85,9 @@ class _Suspect:
 
     @property
     def spans(self) -> list[tuple[int, int]]:
-        """When it was so."""
-        return sorted({s for signal in self.signals for s in signal.rises})
+        """When it was so; a link that was down holds transfers up until some time after it came back."""
+        after = 1 if self.kind == "link_flap" else 0
+        return sorted({(start, end + after * (end - start)) for signal in self.signals for start, end in signal.rises})
 
 
 def _run(tables: Tables, params: Params) -> AnalysisResult:
@@ -152,7 +165,7 @@ def _suspects(signals: list[Signal], links: pl.DataFrame, slow: _Slow, params: P
     for s in signals:
         by_link.setdefault(s.link, []).append(s)
     hard = {link: mine for link, mine in by_link.items() if any(s.family not in _SOFT for s in mine)}
-    order = sorted(hard, key=lambda link: min((_HARDNESS.index(s.family), -s.ratio) for s in hard[link]))
+    order = sorted(hard, key=lambda link: _loudness(hard[link]))
     out = [_Suspect(_kind(hard[link], slow, params), [link], hard[link]) for link in order]
     left = [s for s in signals if s.link not in hard]
     soft = [s for s in left if s.family in ("paused", "marked")] or [s for s in left if s.family == "waiting"]
@@ -164,11 +177,19 @@ def _suspects(signals: list[Signal], links: pl.DataFrame, slow: _Slow, params: P
     return out
 
 
+def _loudness(signals: list[Signal]) -> tuple[int, int, float]:
+    """Sorts links by their hardest signal, then by how many counters of both ends agree, then by how far they stand out."""
+    hardest = min(_HARDNESS.index(s.family) for s in signals)
+    return hardest, -len(signals), -max(s.ratio for s in signals if _HARDNESS.index(s.family) == hardest)
+
+
 def _kind(signals: list[Signal], slow: _Slow, params: Params) -> FindingKind:
     """What hard signals mean: a link that went down, one that loses packets, or one that damages them and runs slow."""
     families = {s.family: s for s in sorted(signals, key=lambda s: s.ratio)}  # of the two ends the louder one
     if "down" in families:
         return "link_flap"
+    if "degraded" in families:
+        return "slow_link"
     lost = max((families[f].per_s for f in ("discards", "resent") if f in families), default=0.0)
     if "integrity" not in families:
         return "packet_loss"
@@ -181,19 +202,18 @@ def _kind(signals: list[Signal], slow: _Slow, params: Params) -> FindingKind:
         return "slow_link"
     carried = max(slow.bytes_per_s(signals), speed / 8 * 0.01)
     more = lost / (carried / params.packet_bytes) * speed / 8 * params.round_trip_s / params.packet_bytes
-    return "packet_loss" if more >= 0.5 * (slowness.ratio - 1) else "slow_link"
+    return "packet_loss" if more >= 0.5 * (slowness.ratio([s for x in signals for s in x.rises]) - 1) else "slow_link"
 
 
 def _finding(
     tables: Tables, suspect: _Suspect, links: pl.DataFrame, slow: _Slow, taken: list[tuple[int, int]], run_ns: float, params: Params
 ) -> Finding | None:
     link = suspect.links[0] if links.filter(pl.col("link") == suspect.links[0])["tier"].item() == 0 and suspect.kind != "congestion" else None
-    slowness = slow.of(link, params.efficiency)
-    if slowness is None or slowness.ratio < params.slow:
+    slowness, spans = slow.of(link, params.efficiency), _free(suspect.spans, taken)
+    if slowness is None or not spans or not _slow_enough(tables, suspect, slowness, spans, links, params):
         return None
     job = job_again(tables)
-    spans = _free(suspect.spans, taken)
-    if job is None or not spans:
+    if job is None:
         return None
     saving = job.saving(slowness.healthy(spans))
     lost = float(np.clip(saving, 0, None).sum())
@@ -212,7 +232,7 @@ def _finding(
         id=finding_id(suspect.kind, [_name(links, n) for n in suspect.links[:1]]),
         kind=suspect.kind,
         severity=severity(share, enough=len(saving) > 1),
-        summary=_summary(suspect, links, slowness, lost, share),
+        summary=_summary(suspect, links, slowness.ratio(spans), lost, share),
         confidence="proven" if sure else "likely",
         lost_s=lost / NS_PER_S,
         lost_s_low=min(*bounds, lost) / NS_PER_S,
@@ -226,6 +246,32 @@ def _finding(
         evidence=_evidence(tables, suspect),
         next_step=_NEXT[suspect.kind],
     )
+
+
+def _slow_enough(tables: Tables, suspect: _Suspect, slowness: Slowness, spans: list[tuple[int, int]], links: pl.DataFrame, params: Params) -> bool:
+    """Whether transfers were slow while the link stood out, and what stands out can be the reason."""
+    ratio = slowness.ratio(spans)
+    if slowness.measured:
+        return ratio >= params.slow
+    if ratio < params.slow_always:
+        return False
+    if suspect.kind != "congestion":
+        return True
+    paused = max((s.per_s / 1e6 for s in suspect.signals if s.counter in ("pfc_pause_us", "global_pause_us")), default=0.0)
+    return paused >= params.paused or _imbalance(tables, suspect.links[0], links) >= params.imbalance
+
+
+def _imbalance(tables: Tables, number: int, links: pl.DataFrame) -> float:
+    """What the port carries, over the mean of the ports of its switch in its tier (of the same adapters of other hosts)."""
+    row = links.filter(pl.col("link") == number).row(0, named=True)
+    equals = links.filter((pl.col("tier") == row["tier"]) & ((pl.col("a_node") == row["a_node"]) if row["tier"] else (pl.col("rail") == row["rail"])))
+    rates = tables["counter_rates"].filter((pl.col("counter").cast(pl.String) == "bytes") & ~pl.col("at_least"))
+    rates = rates.with_columns(pl.coalesce(pl.col("device").cast(pl.String), pl.col("port").cast(pl.String)).alias("end"), pl.col("direction").cast(pl.String))
+    sides = [equals.select("link", node=node, end=end) for node, end in (("a_node", "a_device"), ("a_node", "a_port"), ("b_node", "b_port"))]
+    ends = pl.concat(sides).drop_nulls().unique(["node", "end"], keep="first", maintain_order=True)
+    carried = rates.join(ends.lazy(), on=["node", "end"]).group_by("link", "node", "direction").agg(pl.col("per_s").mean()).collect()
+    per_way = carried.with_columns(pl.col("per_s").mean().over("direction").alias("mean")).filter((pl.col("link") == number) & (pl.col("mean") > 0))
+    return float(per_way.select((pl.col("per_s") / pl.col("mean")).max()).item() or 0.0)
 
 
 def _free(spans: list[tuple[int, int]], taken: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -255,6 +301,7 @@ _MEANS = {
     "paused": "is paused",
     "marked": "marks congestion",
     "down": "went down",
+    "degraded": "runs below the speed of the others",
 }
 _SAYS: dict[str, str] = {
     "slow_link": "{name} is slow",
@@ -270,13 +317,18 @@ _NEXT: dict[FindingKind, str] = {
 }
 
 
-def _summary(suspect: _Suspect, links: pl.DataFrame, slowness: Slowness, lost: float, share: float) -> str:
+def _summary(suspect: _Suspect, links: pl.DataFrame, ratio: float, lost: float, share: float) -> str:
     name = _name(links, suspect.links[0])
     loudest = max((s for s in suspect.signals if s.link == suspect.links[0]), key=lambda s: (-_HARDNESS.index(s.family), s.ratio))
     more = f" and {len(suspect.links) - 1} more" if len(suspect.links) > 1 else ""
     says = _SAYS[suspect.kind].format(name=f"The link {name}")
-    much = f"{loudest.counter} rose by {loudest.count:,.0f}, the other links' {'did not rise' if loudest.usual < 0.05 else f'{loudest.usual:,.3g} per second'}"
-    return f"{says}{more} ({much}): transfers take {slowness.ratio:.2f} times what they need, {format_duration(lost)} lost, {format_share(share)} of the run."
+    if loudest.family == "degraded":
+        much = f"it runs at {loudest.count / 1e9:.0f} Gb/s, most others at {loudest.count * loudest.ratio / 1e9:.0f}"
+    else:
+        much = (
+            f"{loudest.counter} rose by {loudest.count:,.0f}, the other links' {'did not rise' if loudest.usual < 0.05 else f'{loudest.usual:,.3g} per second'}"
+        )
+    return f"{says}{more} ({much}): transfers take {ratio:.2f} times what they need, {format_duration(lost)} lost, {format_share(share)} of the run."
 
 
 def _evidence(tables: Tables, suspect: _Suspect) -> list[Evidence]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from tracelab.analyses.network.balance import LINK_BALANCE, LINK_DISAGREEMENTS, balance_of, disagreements_of
-from tracelab.analyses.network.ends import END, END_COLUMNS, Counted, carried, counted, label, median_step_ns, nothing_counted, several, where
+from tracelab.analyses.network.ends import END, END_COLUMNS, Counted, carried, counted, label, median_step_ns, nothing_counted, several, shown, where
 from tracelab.analyses.network.transfers import share_in_transfers
 from tracelab.analysis import Analysis, AnalysisResult, Tables
 from tracelab.results import NotObservable
@@ -145,13 +145,11 @@ def _sentence(frame: pl.DataFrame, given: Counted) -> str:
 
 def _balance_words(balance: pl.DataFrame) -> list[str]:
     uneven = balance.filter("uneven").sort("max_over_mean", descending=True)
-    out = []
-    for row in uneven.head(2).iter_rows(named=True):
-        out.append(
-            f"{row['name']} carried unequal shares ({row['direction']}): {where(row['fullest_node'], row['fullest_port'])} "
-            f"{row['max_over_mean']:.2f} times the mean of {row['links']} links (Jain index {row['jain']:.2f})."
-        )
-    return out
+    return [
+        f"{row['name'][:1].upper()}{shown(row['name'][1:])} carried unequal shares ({row['direction']}): {where(row['fullest_node'], row['fullest_port'])} "
+        f"{row['max_over_mean']:.2f} times the mean of {row['links']} links (Jain index {row['jain']:.2f})."
+        for row in uneven.head(2).iter_rows(named=True)
+    ]
 
 
 def _apart_words(apart: pl.DataFrame) -> list[str]:

@@ -128,7 +128,9 @@ def _counters(sums: pl.DataFrame, rates: pl.DataFrame, packets: pl.DataFrame, st
     first = ("intervals", "rose", "left_out", "dispersion", "p_value", "pattern")
     known = pl.col("total").is_not_null().any()
     out = patterned.group_by(key, maintain_order=True).agg(
-        pl.when(known).then(pl.col("total").sum()).alias("total"), pl.when(known).then(pl.col("per_s").sum()).alias("per_s"), *(pl.col(c).first() for c in first)
+        pl.when(known).then(pl.col("total").sum()).alias("total"),
+        pl.when(known).then(pl.col("per_s").sum()).alias("per_s"),
+        *(pl.col(c).first() for c in first),
     )
     either = packets.group_by(END).agg(pl.col("packets_per_s").max().alias("_either"))
     out = out.join(packets.drop("packets_origin"), on=[*END, "direction"], how="left", nulls_equal=True).join(either, on=END, how="left", nulls_equal=True)
@@ -175,10 +177,14 @@ def _not_observable(counters: pl.DataFrame, loss: pl.DataFrame) -> list[NotObser
         out.append(NotObservable("Did senders have to repeat packets?", reason, "/sys/class/infiniband/<device>/ports/1/hw_counters of every host"))
     if used.height and not have & set(DROPS):
         reason = "no counter of dropped packets was collected of the job's links"
-        out.append(NotObservable("Where were packets dropped?", reason, "discards and errors of switch ports and adapters (ethtool -S, show interfaces counters)"))
+        out.append(
+            NotObservable("Where were packets dropped?", reason, "discards and errors of switch ports and adapters (ethtool -S, show interfaces counters)")
+        )
     bad = loss.filter(pl.col("used").fill_null(False) & (pl.col("verdict") == "loss"))
     if bad.height:
-        reason = "no source states whether the adapters repeat one packet (selective repeat) or all from the lost one on (go-back-N): the cost is for the latter"
+        reason = (
+            "no source states whether the adapters repeat one packet (selective repeat) or all from the lost one on (go-back-N): the cost is for the latter"
+        )
         out.append(NotObservable("What does the loss cost?", reason, "model and firmware of the adapters, and the transport that they are set to"))
     return out
 
@@ -193,8 +199,15 @@ def _answer(counters: pl.DataFrame, loss: pl.DataFrame) -> str:
         below = loss.filter(pl.col("used").fill_null(False) & (pl.col("verdict") == "below")).height
         return f"None of the {several(ports, 'port')} of the job with such counters lost packets" + (" beyond a stray few." if below else ".")
     first = bad.row(0, named=True)
-    rate = f"{format_share(first['share'])} of its packets" if (first["share"] or 0) >= 1e-3 else f"{1e6 * first['share']:.0f} per million" if first["share"] else ""
-    text = f"{label(first)} lost {first['lost']:.0f} packets ({', '.join(x for x in (first['direction'], rate, first['lost_from']) if x)}), {_HOW[first['pattern']]}"
+    rate = (
+        f"{format_share(first['share'])} of its packets"
+        if (first["share"] or 0) >= 1e-3
+        else f"{1e6 * first['share']:.0f} per million"
+        if first["share"]
+        else ""
+    )
+    what = ", ".join(x for x in (first["direction"], rate, first["lost_from"]) if x)
+    text = f"{label(first)} lost {first['lost']:.0f} packets ({what}), {_HOW[first['pattern']]}"
     if first["goodput"] is not None:
         least = "at least " if first["window_origin"] == "rate" else ""
         text += f"; with go-back-N that is expected to cost {least}{format_share(1 - first['goodput'])} of its bandwidth, timeouts aside"

@@ -8,8 +8,8 @@ from scipy.stats import chi2
 __all__ = ["PATTERNS", "dispersion", "with_patterns"]
 
 PATTERNS = (
-    "steady (no more scatter than chance gives at a constant rate, as a cable does), varying (more, in most intervals), bursts (more, in less than half of them), "
-    "once (one interval), none, or unknown (too few intervals or counts)"
+    "steady (no more scatter than chance gives at a constant rate, as a cable does), varying (more, in most intervals), "
+    "bursts (more, in less than half of them), once (one interval), none, or unknown (too few intervals or counts)"
 )
 _LEAST_INTERVALS = 4
 _LEAST_COUNT = 20

@@ -82,7 +82,20 @@ def signals_of(tables: Tables, links: pl.DataFrame, window: tuple[int, int]) -> 
         mine = rows.filter(pl.col("counter").is_in(family.counters))
         if mine.height:
             out += _standing_out(name, family, mine)
+    out += _degraded(links, window)
     return sorted(out, key=lambda s: (s.link, s.family, -s.ratio, s.series))
+
+
+def _degraded(links: pl.DataFrame, window: tuple[int, int]) -> list[Signal]:
+    """Links that run slower than most others of their tier do, by their own statement: lanes or a speed were lost."""
+    known = links.filter(pl.col("speed_bps").is_not_null()).with_columns(pl.col("speed_bps").mode().max().over("tier").alias("usual"))
+    slow = known.filter((pl.col("speed_bps") < pl.col("usual")) & (pl.len().over("tier") > 2))
+    return [
+        Signal(
+            r["link"], "degraded", "link_speed", r["a_node"], r["a_device"] or r["a_port"], -1, r["speed_bps"], 0.0, 0.0, r["usual"] / r["speed_bps"], (window,)
+        )
+        for r in slow.iter_rows(named=True)
+    ]
 
 
 def _rates(tables: Tables, window: tuple[int, int]) -> pl.DataFrame:
