@@ -186,3 +186,17 @@ def test_times_of_a_host_are_put_on_the_aligned_clock() -> None:
     fabric = fabric_tables(_tables(counter_samples=samples), Sources(["f"], ["x"], {}), Job(job.ranks, clocks, job.edges, job.net_devices, None), {})
     found = fabric.frames["counters"].sort("device").select("clock", "ts_ns").rows()
     assert sorted(found) == [("collector", S), ("leaf1", S), ("node1", S + 500)]
+
+
+def test_a_device_that_only_its_local_address_names() -> None:
+    interfaces = [{"node": "leaf9", "node_kind": "switch", "port": 3, "lid": 21, "origin": "ibnetdiscover"}]
+    samples = [_sample(None, "lid 21", S, 1, port=3, device_kind="rdma")]
+    fabric = fabric_tables(_tables(interfaces=interfaces, counter_samples=samples), Sources(["f"], ["perfquery"], {}), _job(["node1"]), {})
+    assert fabric.frames["counters"].select("node", "node_kind", "device", "port").rows() == [("leaf9", "switch", None, 3)]
+
+
+def test_a_machine_that_a_tool_names_by_its_guid() -> None:
+    interfaces = [{"node": "leaf9", "node_kind": "switch", "node_uid": "b8599f0300c20000", "port": 3, "origin": "ibnetdiscover"}]
+    samples = [_sample("b8599f0300c20000", "3", S, 1)]
+    fabric = fabric_tables(_tables(interfaces=interfaces, counter_samples=samples), Sources(["f"], ["ufm"], {}), _job(["node1"]), {})
+    assert fabric.frames["counters"]["node"].to_list() == ["leaf9"]

@@ -52,7 +52,7 @@ def fabric_tables(parsed: Mapping[str, pl.LazyFrame], sources: Sources, job: Job
     interfaces = _resolved(tables["interfaces"], sources, machines)
     cables = _resolved_cables(tables["cables"], sources, machines)
     paths = _resolved(tables["adapter_paths"], sources, machines)
-    counters, notices = counters_of(tables["counter_samples"], sources, machines, job.clocks, job.window)
+    counters, notices = counters_of(_by_lid(tables["counter_samples"], tables["interfaces"]), sources, machines, job.clocks, job.window)
     adapters = Adapters([*interfaces, *_from_cables(cables), *_from_logs(job, machines), *_from_counters(counters)])
     counting = _counting(counters)
     links = wire(cables, adapters, machines, counting)
@@ -83,10 +83,50 @@ def _learn(machines: Machines, tables: Mapping[str, pl.DataFrame], job: Job) -> 
             owner = machines.name(address) if machines.is_known(address) else None
             if owner in machines.job_hosts and not machines.is_known(node):
                 machines.same(node, owner)
+    _learn_addresses_of_machines(machines, tables)
     for table, columns in (("cables", ("a_node", "b_node")), ("interfaces", ("node",)), ("counter_samples", ("node",))):
         for column in columns:
             for name in tables[table][column].cast(pl.String).drop_nulls().unique().sort():
                 machines.name(name)
+
+
+def _learn_addresses_of_machines(machines: Machines, tables: Mapping[str, pl.DataFrame]) -> None:
+    """GUIDs and LIDs by which tools name a machine whose name another one states."""
+    pairs = [(t, n, u) for t, n, u in (("interfaces", "node", "node_uid"), ("cables", "a_node", "a_uid"), ("cables", "b_node", "b_uid"))]
+    for table, node, uid in pairs:
+        rows = tables[table].filter(pl.col(node).is_not_null() & pl.col(uid).is_not_null()).select(node, uid).unique().sort(node, uid)
+        for name, address in rows.iter_rows():
+            if name.lower() != address:
+                machines.same(address, machines.name(name))
+
+
+def _by_lid(samples: pl.DataFrame, interfaces: pl.DataFrame) -> pl.DataFrame:
+    """`samples` in which a device that only its local address names (`lid 21`) has the machine and device that another source states."""
+    known = (
+        interfaces.filter(pl.col("lid").is_not_null() & pl.col("node").is_not_null())
+        .group_by("lid")
+        .agg(pl.col("node").unique(), pl.col("device").unique(), pl.col("node_kind").cast(pl.String).first())
+    )
+    one = known.filter((pl.col("node").list.len() == 1) & (pl.col("device").list.len() == 1))
+    names = one.select(
+        pl.format("lid {}", "lid").alias("_lid"),
+        pl.col("node").list.first().alias("_node"),
+        pl.col("device").list.first().alias("_device"),
+        pl.col("node_kind").alias("_kind"),
+    )
+    if not names.height or not samples.height:
+        return samples
+    rows = samples.with_columns(pl.col("node", "device", "node_kind").cast(pl.String)).join(
+        names, left_on="device", right_on="_lid", how="left", maintain_order="left"
+    )
+    found = pl.col("_node").is_not_null()
+    switch = found & (pl.col("_kind") == "switch")
+    return rows.with_columns(
+        pl.coalesce("node", "_node").alias("node"),
+        pl.when(found).then("_device").otherwise("device").alias("device"),
+        pl.coalesce("node_kind", "_kind").alias("node_kind"),
+        pl.when(switch).then(pl.lit("switch-port")).otherwise(pl.col("device_kind").cast(pl.String)).alias("device_kind"),
+    ).drop("_node", "_device", "_kind")
 
 
 def _resolved(rows: pl.DataFrame, sources: Sources, machines: Machines) -> list[dict[str, object]]:

@@ -147,8 +147,7 @@ def _waits_for(work: RankWork, comm: Bool, before: Int, compute: Int) -> Int:
         near = (found >= 0) & (work.start[todo] - work.end[found] <= NEAR_NS) & (work.stream[found] != work.stream[todo]) & (found != todo)
         near &= (found != before[todo]) & (found != compute[todo])
         # the predecessor on the stream explains a start as well: what ended earlier than that was not waited for
-        before_end = np.where(before[todo] >= 0, work.end[before[todo]], NO_BOUND)
-        near &= work.end[found] >= before_end - NEAR_NS // 4
+        near &= (before[todo] < 0) | (work.end[found] >= work.end[before[todo]] - NEAR_NS // 4)
         out[todo[near]] = found[near]
     return out
 

@@ -52,7 +52,6 @@ _SAME = {
     "portbufferoverrunerrors": "excessivebufferoverrunerrors",
     "linkintegrityerrors": "locallinkintegrityerrors",
     "locallinkintegrity": "locallinkintegrityerrors",
-    "portlocalphysicalerrors": "portrcverrors",
     "rcverrors": "portrcverrors",
     "rcvremotephyserrors": "portrcvremotephysicalerrors",
     "rcvswrelayerrors": "portrcvswitchrelayerrors",

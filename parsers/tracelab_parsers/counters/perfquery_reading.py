@@ -137,7 +137,7 @@ class Reading:
                 continue
             if not line.whole:
                 counted.add("truncated", line.offset)
-            elif (m := _BLOCK.fullmatch(text)) is not None:
+            elif text.startswith("#") and (m := _BLOCK.fullmatch(text)) is not None:
                 mask = int(m["mask"], 16) if m["mask"] else None
                 block = _Block(m["what"].removesuffix(" counters"), int(m["lid"]) if m["lid"] else None, int(m["port"]), mask, replace(context))
             elif (m := _FIELD.fullmatch(text)) is not None:

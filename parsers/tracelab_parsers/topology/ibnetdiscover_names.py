@@ -64,8 +64,10 @@ class Names:
             return
         text = _clean(description)
         self.descriptions.setdefault(guid, text)
-        if kind == "switch" and (known := self._guids.setdefault(text, set())) is not None and len(known) < 2:
-            known.add(guid)
+        if kind == "switch":
+            known = self._guids.setdefault(text, set())
+            if len(known) < 2:  # two are enough to know that it is shared
+                known.add(guid)
 
     def machine(self, guid: str | None, description: str | None, kind: Kind | None) -> Machine:
         """The machine and adapter that `description` names; without one, what was stated of the GUID before."""

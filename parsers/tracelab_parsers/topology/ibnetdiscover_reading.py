@@ -25,7 +25,7 @@ _EXT = r"(?:\[ext \d+\])?"
 _SPEED = r"(?P<width>\d{1,3}x|\?\?)\s*(?P<speed>[A-Z]DR(?:10)?|\?\?\?)"
 _PORT = re.compile(
     rf'\[(?P<port>\d{{1,9}})\]{_EXT}(?:\((?P<own>[0-9a-f]+)\))?\s+"(?P<kind>[SHR])-(?P<guid>[0-9a-f]{{16}})"\[(?P<peer>\d{{1,9}})\]{_EXT}'
-    rf'\s*(?:\((?P<peer_guid>[0-9a-f]+)\))?\s*#\s*(?:lid (?P<lid>\d{{1,9}}) lmc \d+ )?"(?P<name>.*)" lid (?P<peer_lid>\d{{1,9}}) {_SPEED}(?: .*)?'
+    rf'\s*(?:\((?P<peer_guid>[0-9a-f]+)\)\s*)?#\s*(?:lid (?P<lid>\d{{1,9}}) lmc \d+ )?"(?P<name>.*)" lid (?P<peer_lid>\d{{1,9}}) {_SPEED}(?: .*)?'
 )
 _REPORT = re.compile(
     rf"(?P<kind>CA|SW|RT) +(?P<lid>\d{{1,9}}) +(?P<port>\d{{1,9}}) +0x(?P<guid>[0-9a-f]{{1,16}}) +{_SPEED}"
@@ -84,9 +84,7 @@ class Reading:
                 yield line.number, line.offset, text
 
     def _learn(self, text: str) -> None:
-        if (m := _NODE.match(text)) is not None:
-            self._names.add(guid_of(m["guid"]), m["name"], _KINDS[m["kind"]])
-        elif (m := _PORT.fullmatch(text)) is not None:
+        if (m := _NODE.match(text) or _PORT.fullmatch(text)) is not None:
             self._names.add(guid_of(m["guid"]), m["name"], _KINDS[m["kind"]])
         elif (m := _REPORT.fullmatch(text)) is not None:
             if m["name"]:

@@ -69,8 +69,8 @@ def speeds_of(tables: Tables, links: pl.DataFrame, busy: float) -> tuple[pl.Data
     if not most or not busy:
         return hosts, False
     gpus = " ".join(tables["ranks"].select(pl.col("gpu").unique().sort()).collect()["gpu"].drop_nulls())
-    usual = next((gbps for pattern, gbps in _USUAL_GBPS if re.search(pattern, gpus)), 0)
-    speed = next((s for s in _STANDARD_GBPS if s >= max(most / busy * 8 / 1e9 / 1.03, usual)), _STANDARD_GBPS[-1])
+    sold = next((gbps for pattern, gbps in _USUAL_GBPS if re.search(pattern, gpus)), 0)
+    speed = next((s for s in _STANDARD_GBPS if s >= max(most / busy * 8 / 1e9 / 1.03, sold)), _STANDARD_GBPS[-1])
     return hosts.with_columns(pl.lit(speed * 1_000_000_000, pl.Int64).alias("speed_bps")), False
 
 
@@ -88,11 +88,14 @@ def slowness_of(demand: Demand, link: int | None) -> Slowness | None:
         return None
     alone = rows.filter(~pl.col("beside"))
     known = alone if alone.height else rows
-    keys = ["group_id", "operation", "bytes"]
-    best = known.group_by(keys).agg(pl.col("transfer_ns").quantile(_LOW).alias("low"), pl.col("shortest_ns").first().alias("least"), pl.len().alias("seen"))
-    whole = pl.col("least").is_not_null() & (pl.col("low") > _SLOW * pl.col("least"))
-    best = best.with_columns(pl.when(whole).then("least").otherwise("low").alias("base"), whole.alias("whole"))
-    known = known.join(best, on=keys, how="left").with_columns((pl.col("base") / pl.col("transfer_ns")).clip(0, 1).alias("factor"))
+    # like sizes reach like shares of the speed: a factor of two apart is one class
+    known = known.with_columns(pl.col("bytes").log(2).floor().alias("size_class"), pl.coalesce("shortest_ns", "bytes").alias("need"))
+    keys = ["group_id", "operation", "size_class"]
+    pace = pl.col("transfer_ns") / pl.col("need")
+    best = known.group_by(keys).agg(pace.quantile(_LOW).alias("low"), pl.col("shortest_ns").is_not_null().all().alias("stated"))
+    whole = pl.col("stated") & (pl.col("low") > _SLOW)
+    best = best.with_columns(pl.when(whole).then(1.0).otherwise("low").alias("base"), whole.alias("whole"))
+    known = known.join(best, on=keys, how="left").with_columns((pl.col("base") * pl.col("need") / pl.col("transfer_ns")).clip(0, 1).alias("factor"))
     weight = pl.col("transfer_ns").cast(pl.Float64)
     by_step = known.group_by("step").agg(((pl.col("factor") * weight).sum() / weight.sum()).alias("step_factor"))
     overall = float(known.select((pl.col("factor") * weight).sum() / weight.sum()).item())
