@@ -43,9 +43,7 @@ class Given:
             rows["ranks"].append({"rank": r, "host": f"node{r}", "sources": "", "windows": 1, "truncated": False, "gpu": "NVIDIA A100"})
             rows["sources"].append({"source_id": r, "part": 0, "role": "analysed", "rank": r, "world_size": sim.ranks})
             bounds = [first, *sim.steps]
-            rows["steps"] += [
-                {"rank": r, "step": n, "start_ns": a, "end_ns": b, "origin": "annotation"} for n, (a, b) in enumerate(pairwise(bounds))
-            ]
+            rows["steps"] += [{"rank": r, "step": n, "start_ns": a, "end_ns": b, "origin": "annotation"} for n, (a, b) in enumerate(pairwise(bounds))]
             for n, (start, end, stream, launch, match, _) in enumerate(sorted(sim.rows[r])):
                 at = {"source_id": r, "rank": r, "part": 0, "ts_ns": start, "source_ts_ns": start, "dur_ns": end - start, "clamped": False, "correlation": n}
                 rows["gpu_spans"].append({**at, "kind": "kernel", "name": "gemm" if stream == COMPUTE else "ncclDevKernel_AllGather_RING_LL", "stream": stream})

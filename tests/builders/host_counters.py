@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
-__all__ = ["ethtool_log", "grep_text", "write_all", "write_tree"]
+__all__ = ["ethtool_log", "grep_text", "ip_link", "rdma_json", "write_all", "write_tree"]
 
 _NIC = """=== 2026-01-05T10:00:0{second}.25Z node-a ethtool -S eth{n}
 NIC statistics:
@@ -61,11 +62,26 @@ def grep_text() -> str:
     return "".join(f"### 2026-01-05 10:00:0{second} node-a grep -r .\n" + "\n".join(lines) + "\n" for second in (1, 2))
 
 
+def ip_link() -> list[dict[str, object]]:
+    """One interface with its kernel's statistics, as `ip -s -j link` lists it."""
+    stats = {"rx": {"bytes": 10, "packets": 2, "errors": 1, "dropped": 0}, "tx": {"bytes": 2**53 + 1, "packets": 3}}
+    link = {"ifindex": 2, "ifname": "eth0", "mtu": 9000, "operstate": "UP", "link_type": "ether", "address": "0c:42:a1:00:00:07"}
+    return [{**link, "altnames": ["enp94s0"], "addr_info": [{"family": "inet", "local": "10.0.0.7"}], "stats64": stats}]
+
+
+def rdma_json() -> list[dict[str, object]]:
+    """One device's counters, as `rdma statistic show -j` lists them."""
+    return [{"ifindex": 0, "ifname": "mlx5_0", "port": 1, "rx_write_requests": 742_114, "out_of_sequence": 1, "local_ack_timeout_err": 131}]
+
+
 def write_all(samples: Path) -> None:
     """Writes the samples into `samples`/formats."""
     (samples / "formats/ethtool").mkdir(parents=True, exist_ok=True)
     (samples / "formats/ethtool/node-a.log").write_text(ethtool_log(), encoding="utf-8")
     write_tree(samples / "formats/sysfs-infiniband/node-a/sys/class/infiniband")
+    (samples / "formats/iproute/node-a").mkdir(parents=True, exist_ok=True)
+    (samples / "formats/iproute/node-a/link.json").write_text(json.dumps(ip_link()) + "\n", encoding="utf-8")
+    (samples / "formats/iproute/node-a/rdma.json").write_text(json.dumps(rdma_json()) + "\n", encoding="utf-8")
     (samples / "formats/sysfs-infiniband/node-b.txt").write_text(grep_text(), encoding="utf-8")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,13 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tests.builders.host_counters import ethtool_log, grep_text, write_all, write_tree
+from tests.builders.host_counters import ethtool_log, grep_text, ip_link, write_all, write_tree
 from tracelab.ingest.heads import read_head
 from tracelab.plugins import Notice, Parser, SourceFile, SourceInfo
 from tracelab.tables import TableSpec
 from tracelab_parsers.counters.ethtool import PARSER as ETHTOOL
 from tracelab_parsers.counters.headings import Heading, heading_of
+from tracelab_parsers.counters.iproute import PARSER as IPROUTE
 from tracelab_parsers.counters.names_ethernet import ethtool_meaning
 from tracelab_parsers.counters.names_infiniband import infiniband_meaning
 from tracelab_parsers.counters.sysfs import PARSER as SYSFS
@@ -220,3 +222,30 @@ def test_real_device_trees(test_data: Callable[[str], Path]) -> None:
     tables, _, _ = read(SYSFS, test_data("counters/sysfs_infiniband_h100") / "mlx5_0/ports/1/counters/VL15_dropped")
     full = tables["counter_samples"].filter(pl.col("flags") == "saturated").select("device", "raw_name", "raw").rows()
     assert ("mlx5_0", "excessive_buffer_overrun_errors", 15) in full
+
+
+def test_interfaces_as_ip_lists_them(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_text("# node-a 2026-01-05T10:00:00Z\n" + json.dumps(ip_link()), encoding="utf-8")
+    tables, _, _ = read(IPROUTE, path)
+    samples = tables["counter_samples"].select("device", "device_kind", "direction", "counter", "raw", "unit").rows()
+    assert ("eth0", "netdev", "tx", "vendor.netdev_bytes", 2**53 + 1, "byte") in samples
+    assert ("eth0", "netdev", "rx", "errors", 1, "packet") in samples
+    found = tables["interfaces"].select("netdev", "alias", "uid", "address", "mtu", "up", "origin").rows()
+    assert found == [("eth0", "enp94s0", "0c42a1000007", "10.0.0.7", 9000, True, "ip")]
+
+
+def test_counters_as_rdma_lists_them(test_data: Callable[[str], Path]) -> None:
+    tables, notices, _ = read(IPROUTE, test_data("counters/synthetic") / "rdma_statistic_show.json")
+    found = {name: (device, port, raw) for name, device, port, raw in tables["counter_samples"].select("raw_name", "device", "port", "raw").iter_rows()}
+    assert notices == {}
+    assert found["rx_read_requests"] == ("mlx5_0", 1, 175_528_982)
+    assert found["local_ack_timeout_err"] == ("mlx5_0", 1, 131)
+    assert "ifindex" not in found
+
+
+def test_real_interfaces(test_data: Callable[[str], Path]) -> None:
+    tables, notices, _ = read(IPROUTE, test_data("counters/ip_link_json") / "local_ip_s_j_link.json")
+    assert notices == {}
+    assert tables["interfaces"].filter(pl.col("netdev") == "lo").select("mtu", "uid").rows() == [(65_536, None)]
+    assert tables["counter_samples"].filter((pl.col("device") == "lo") & (pl.col("raw_name") == "rx_bytes"))["raw"].to_list() == [3193]

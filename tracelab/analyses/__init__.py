@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracelab.analyses import breakdown, clocks, collectives, configuration, exposure, hangs, overlap, steps, stragglers, traffic, waits
-from tracelab.analyses.network import faults
+from tracelab.analyses.network import bursts, classes, faults, health, links, loss, pause
 from tracelab.analysis import Analysis
 
 __all__ = ["ANALYSES"]
@@ -19,6 +19,12 @@ ANALYSES: tuple[Analysis, ...] = (
     hangs.ANALYSIS,
     traffic.ANALYSIS,
     faults.ANALYSIS,
+    links.ANALYSIS,
+    loss.ANALYSIS,
+    pause.ANALYSIS,
+    health.ANALYSIS,
+    bursts.ANALYSIS,
+    classes.ANALYSIS,
     configuration.ANALYSIS,
     clocks.ANALYSIS,
 )

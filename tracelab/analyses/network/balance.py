@@ -12,9 +12,15 @@ __all__ = ["LINK_BALANCE", "LINK_DISAGREEMENTS", "balance_of", "disagreements_of
 
 LINK_BALANCE = TableSpec(
     "link_balance",
-    "Links of equal cost beside each other: the uplinks of one switch, and one rail over all hosts",
+    "Links of equal cost beside each other: the uplinks of one switch, its ports that lead nobody knows where, and one rail over all hosts",
     (
-        Column("kind", "string", "uplinks or rail", nullable=False, key=True),
+        Column(
+            "kind",
+            "string",
+            "uplinks, open (ports of a leaf of which no source names the other end: uplinks or other hosts, not judged) or rail",
+            nullable=False,
+            key=True,
+        ),
         Column("name", "string", "which ones", nullable=False, key=True),
         Column("speed_bps", "int64", "their speed", "bit/s", key=True),
         Column("direction", "string", "tx or rx as the lower end sees it", nullable=False, key=True),
@@ -62,18 +68,22 @@ def jain(values: Float) -> float:
 
 
 def balance_of(tables: Tables, utilisation: pl.DataFrame, ends: pl.DataFrame, imbalance: float, quiet: float) -> pl.DataFrame:
-    """Rows of LINK_BALANCE of the links that the job uses. `utilisation`: rows of LINK_UTILISATION."""
+    """Rows of LINK_BALANCE of the links that the job uses, and of open ports that it may. `utilisation`: rows of LINK_UTILISATION."""
     lower = ends.filter(pl.col("side") == "a").select("link", a_node="node", a_port="port", upper="peer_node")
-    rows = utilisation.filter(pl.col("used").fill_null(False)).with_columns(pl.when(pl.col("side") == "b").then(_FLIPPED).otherwise("direction").alias("way"))
+    rows = utilisation.filter(pl.col("used").fill_null(pl.col("tier") > 0)).with_columns(
+        pl.when(pl.col("side") == "b").then(_FLIPPED).otherwise("direction").alias("way")
+    )
     rows = rows.sort("lower_bound", "side").unique(["link", "way"], keep="first", maintain_order=True)
     rows = rows.join(lower, on="link", how="inner").sort("link", "way")
     busiest = float(rows["bytes_per_s"].max() or 0)  # type: ignore[arg-type]
-    rail, up = pl.concat_str(pl.lit("rail "), pl.col("rail").cast(pl.String)), pl.concat_str(pl.lit("the uplinks of "), pl.col("a_node"))
-    flat = pl.col("tier") == 0
-    rows = rows.filter((flat & pl.col("rail").is_not_null()) | (~flat & pl.col("upper").is_not_null()))
-    rows = rows.with_columns(
-        pl.when(flat).then(pl.lit("rail")).otherwise(pl.lit("uplinks")).alias("kind"), pl.when(flat).then(rail).otherwise(up).alias("name")
+    flat, leads_up = pl.col("tier") == 0, pl.col("upper").is_not_null()
+    kind = pl.when(flat).then(pl.lit("rail")).when(leads_up).then(pl.lit("uplinks")).otherwise(pl.lit("open"))
+    rail, up, beyond = (
+        pl.concat_str(pl.lit(f"{words} "), pl.col(column).cast(pl.String))
+        for words, column in (("rail", "rail"), ("the uplinks of", "a_node"), ("the open ports of", "a_node"))
     )
+    name = pl.when(flat).then(rail).when(leads_up).then(up).otherwise(beyond)
+    rows = rows.filter(~flat | pl.col("rail").is_not_null()).with_columns(kind.alias("kind"), name.alias("name"))
     sent = {way: _per_host(tables, column) for way, column in (("tx", "src_host"), ("rx", "dst_host"))} if rows.height else {}
     out = []
     for (kind, name, speed, way), part in rows.group_by("kind", "name", "speed_bps", "way", maintain_order=True):
@@ -81,7 +91,7 @@ def balance_of(tables: Tables, utilisation: pl.DataFrame, ends: pl.DataFrame, im
         if len(values) < 2 or not values.sum():
             continue
         expected = _spread([sent[str(way)].get(h, 0) for h in part["a_node"]]) if kind == "rail" and sent[str(way)] else None
-        usual = 1.0 if kind == "uplinks" else expected
+        usual = {"uplinks": 1.0, "rail": expected}.get(str(kind))
         most = float(values.max() / values.mean())
         clear = not part["lower_bound"].any() and values.mean() >= quiet * busiest
         full, empty = part.row(int(values.argmax()), named=True), part.row(int(values.argmin()), named=True)

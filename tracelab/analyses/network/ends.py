@@ -31,6 +31,7 @@ __all__ = [
     "totals",
     "where",
     "window_of",
+    "with_ends",
 ]
 
 END_COLUMNS = (
@@ -65,6 +66,10 @@ class Counted:
     rates: pl.DataFrame
     caveats: tuple[str, ...]
     unseen: tuple[NotObservable, ...]
+
+    def beside(self, sentence: str) -> str:
+        """`sentence` about what was found, with a word of doubt where the samples reach far beyond the captures."""
+        return sentence + (" The samples reach far beyond the captures: this may have been before or after them." if self.unseen else "")
 
 
 def counted(tables: Tables) -> Counted:

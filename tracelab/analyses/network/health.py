@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from tracelab.analyses.network.ends import END, END_COLUMNS, counted, label, listed, nothing_counted, several, totals, where
+from tracelab.analyses.network.ends import END, END_COLUMNS, Counted, counted, label, listed, nothing_counted, several, totals, where
 from tracelab.analyses.network.levels import LEVELS, LINK_LEVELS, levels_of
 from tracelab.analyses.network.scatter import PATTERNS, with_patterns
 from tracelab.analysis import Analysis, AnalysisResult, Tables
@@ -90,7 +90,7 @@ def _run(tables: Tables, params: Params) -> AnalysisResult:
     frames = {LINK_HEALTH.name: health, LINK_ERRORS.name: errors, LINK_LEVELS.name: levels}
     unseen_here = _not_observable(errors, levels)
     return AnalysisResult(
-        _answer(health, errors, levels),
+        _answer(given, health, errors, levels),
         {n: f for n, f in frames.items() if f.height},
         degraded="; ".join(given.caveats),
         not_observable=(*given.unseen, *unseen_here),
@@ -164,13 +164,13 @@ def _not_observable(errors: pl.DataFrame, levels: pl.DataFrame) -> list[NotObser
     return out
 
 
-def _answer(health: pl.DataFrame, errors: pl.DataFrame, levels: pl.DataFrame) -> str:
+def _answer(given: Counted, health: pl.DataFrame, errors: pl.DataFrame, levels: pl.DataFrame) -> str:
     bad = health.filter(pl.col("suspect").is_not_null())
     if bad.height:
         order = pl.max_horizontal("a_errors", "b_errors", "remote_errors").fill_null(0)
         rows = bad.sort(pl.col("flaps").fill_null(0), order, "link", descending=[True, True, False])
         said = [f"{_link_name(row)}: {row['suspect']}." for row in rows.head(3).iter_rows(named=True)]
-        return " ".join([*said, *([f"And {several(bad.height - 3, 'other link')}."] if bad.height > 3 else [])])
+        return given.beside(" ".join([*said, *([f"And {several(bad.height - 3, 'other link')}."] if bad.height > 3 else [])]))
     seen = pl.concat([f.filter(pl.col("used").fill_null(False)).select("node", "port") for f in (errors, levels)]).n_unique()
     if not seen:
         return "No port with such counters is known to be of the job."

@@ -77,6 +77,7 @@ def _run(tables: Tables, params: Params) -> AnalysisResult:
     apart = disagreements_of(rows, given.ends, params.disagreement)
     frames = {LINK_UTILISATION.name: frame, LINK_BALANCE.name: balance, LINK_DISAGREEMENTS.name: apart}
     caveats, unseen_here = _limits(frame, step, usual_ns, fine=fine)
+    unseen_here += _open_ports(balance, params.imbalance)
     answer = " ".join([_sentence(frame, given), *_balance_words(balance), *_apart_words(apart)])
     return AnalysisResult(
         answer, {n: f for n, f in frames.items() if f.height}, degraded="; ".join([*given.caveats, *caveats]), not_observable=(*given.unseen, *unseen_here)
@@ -122,6 +123,18 @@ def _limits(frame: pl.DataFrame, step: float | None, usual_ns: float, *, fine: b
         reason = f"no source states the speed of {several(blind['link'].n_unique(), 'link')}"
         unseen.append(NotObservable("How full are the links?", reason, "ethtool <interface> or ibstat of the hosts, or the switch's interface status"))
     return caveats, unseen
+
+
+def _open_ports(balance: pl.DataFrame, imbalance: float) -> list[NotObservable]:
+    """Ports that may be uplinks and carry unequal shares: whose they are, no source says."""
+    rows = balance.filter((pl.col("kind") == "open") & (pl.col("max_over_mean") > imbalance)).sort("max_over_mean", "name", descending=[True, False])
+    if not rows.height:
+        return []
+    worst = rows.row(0, named=True)
+    most = f"{where(worst['fullest_node'], worst['fullest_port'])} has {worst['max_over_mean']:.2f} times the mean of {worst['links']} ({worst['direction']})"
+    reason = f"no source names the other ends of {shown(worst['name'])}: uplinks, or hosts of others; {most}"
+    collect = "LLDP of the switches (show lldp neighbors, lldpctl), ibnetdiscover, or a table of the cables between switches"
+    return [NotObservable("Were the uplinks used evenly?", reason, collect)]
 
 
 def _sentence(frame: pl.DataFrame, given: Counted) -> str:

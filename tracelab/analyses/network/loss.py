@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from tracelab.analyses.network.ends import END, END_COLUMNS, carried, counted, label, nothing_counted, several, totals
+from tracelab.analyses.network.ends import END, END_COLUMNS, Counted, carried, counted, label, nothing_counted, several, totals
 from tracelab.analyses.network.scatter import PATTERNS, with_patterns
 from tracelab.analysis import Analysis, AnalysisResult, Tables
 from tracelab.results import NotObservable
@@ -109,7 +109,7 @@ def _run(tables: Tables, params: Params) -> AnalysisResult:
     if lost.height:
         caveats.append(f"{several(lost.select('node', 'port').n_unique(), 'port')} had counters reset in every interval: what they lost is not known")
     return AnalysisResult(
-        _answer(counters, loss), {n: f for n, f in frames.items() if f.height}, degraded="; ".join(caveats), not_observable=(*given.unseen, *unseen_here)
+        _answer(given, counters, loss), {n: f for n, f in frames.items() if f.height}, degraded="; ".join(caveats), not_observable=(*given.unseen, *unseen_here)
     )
 
 
@@ -189,7 +189,7 @@ def _not_observable(counters: pl.DataFrame, loss: pl.DataFrame) -> list[NotObser
     return out
 
 
-def _answer(counters: pl.DataFrame, loss: pl.DataFrame) -> str:
+def _answer(given: Counted, counters: pl.DataFrame, loss: pl.DataFrame) -> str:
     used = counters.filter(pl.col("used").fill_null(False))
     ports = used.select("node", "port").n_unique()
     bad = loss.filter(pl.col("used").fill_null(False) & (pl.col("verdict") == "loss")).sort("share", "lost", descending=True, nulls_last=True)
@@ -212,7 +212,7 @@ def _answer(counters: pl.DataFrame, loss: pl.DataFrame) -> str:
         least = "at least " if first["window_origin"] == "rate" else ""
         text += f"; with go-back-N that is expected to cost {least}{format_share(1 - first['goodput'])} of its bandwidth, timeouts aside"
     others = bad.select("node", "port").unique().height - 1
-    return text + (f". Losses also at {several(others, 'other port')}." if others else ".")
+    return given.beside(text + (f". Losses also at {several(others, 'other port')}." if others else "."))
 
 
 _HOW = {

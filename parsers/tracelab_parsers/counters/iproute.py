@@ -1,0 +1,43 @@
+"""The parser of iproute2's JSON (`ip -s -j link`, `ip -j addr`, `rdma statistic show -j`), as the plugin registry knows it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tracelab.plugins import Emitter, Match, SourceFile, SourceInfo, SourceKind
+from tracelab.tables import COUNTER_SAMPLES, INTERFACES, TableSpec
+
+__all__ = ["PARSER", "IprouteParser"]
+
+_START = re.compile(rb'(?:\xef\xbb\xbf)?(?:[^\n{\[]{0,400}\n){0,5}\s*\[\s*\{\s*"ifindex"\s*:\s*\d+\s*,\s*"(?:ifname|link)"\s*:')
+_LINK = re.compile(rb'"(?:stats64|operstate|addr_info|link_type)"\s*:')
+_RDMA = re.compile(rb'"port"\s*:\s*\d+\s*,\s*"\w+"\s*:\s*\d+')
+
+
+class IprouteParser:
+    """Reads what `ip` and `rdma` print as JSON, also one output after another with lines that state moment and machine."""
+
+    name = "iproute"
+    version = 1
+    title = "Network interfaces (ip -j, rdma statistic -j)"
+    kind: SourceKind = "fabric"
+    tables: tuple[TableSpec, ...] = (COUNTER_SAMPLES, INTERFACES)
+    option_names: tuple[str, ...] = ()
+
+    def sniff(self, path: Path, head: bytes) -> Match | None:  # noqa: ARG002 - the user chooses the name
+        """See `tracelab.plugins.Parser.sniff`."""
+        if _START.match(head) is None:
+            return None
+        if _LINK.search(head):
+            return Match(0.95, "interfaces as ip -j lists them")
+        return Match(0.9, "counters as rdma statistic -j lists them") if _RDMA.search(head) else None
+
+    def parse(self, source: SourceFile, emit: Emitter) -> SourceInfo:
+        """See `tracelab.plugins.Parser.parse`."""
+        from tracelab_parsers.counters.iproute_reading import Reading
+
+        return Reading(source, emit).run()
+
+
+PARSER = IprouteParser()
