@@ -22,11 +22,11 @@ from tracelab.analyses import ANALYSES
 from tracelab.analysis import Outcome, run_analyses
 from tracelab.document import JobFacts, build_result
 from tracelab.errors import NoUsableInputError, UnknownNameError
-from tracelab.fabric.build import Fabric, Job, fabric_tables
+from tracelab.fabric.build import Fabric, Job, Stated, fabric_tables
 from tracelab.fabric.samples import Sources
 from tracelab.ingest.discovery import Candidate, discover
 from tracelab.ingest.identity import FileNotice, identify
-from tracelab.ingest.manifest import FileEntry, Manifest, load_manifest
+from tracelab.ingest.manifest import FileEntry, Manifest, load_manifest, zone_of
 from tracelab.ingest.pipeline import Ingested, OnProgress, Options, ingest
 from tracelab.ingest.rankmap import Assignment, RankMap, map_ranks
 from tracelab.ingest.scan import notices_frame, scan_fabric, scan_parsed, sources_frame
@@ -133,14 +133,18 @@ class Run:
 
         paths = [i.candidate.name for i in self.ingested]
         hosts = {a.process.source: a.host for a in self.rank_map.used}
-        sources = Sources(paths, [i.candidate.parser or "" for i in self.ingested], hosts)
+        zones = {n: zone for n, path in enumerate(paths) if (zone := zone_of(self.manifest.files.get(path, _KEEP).zone or "")) is not None}
+        sources = Sources(paths, [i.candidate.parser or "" for i in self.ingested], hosts, zones)
         parsed = scan_parsed(self.ingested, self.rank_map)
         steps, edges = self.aligned.derived["steps"], self.traffic.frames["edges"]
         window = (int(steps["start_ns"].min()), int(steps["end_ns"].max())) if steps.height else None  # type: ignore[arg-type]
         placed = [(rank, mine[0].host, self._device_of(rank, mine[0])) for rank, mine in self.rank_map.by_rank.items()]
         ranks = pl.DataFrame(placed, schema={"rank": pl.Int32, "host": pl.String, "device": pl.Int32}, orient="row")
         job = Job(ranks, self.aligned.clocks, edges, parsed["net_devices"].collect(engine="streaming"), window)
-        return fabric_tables(scan_fabric(self.ingested, self.rank_map), sources, job, self.manifest.hosts)
+        speed = self.manifest.network.link_gbps
+        nics = {rank: entry.nic for rank, entry in self.manifest.ranks.items() if entry.nic}
+        stated = Stated(self.manifest.hosts, round(speed * 1e9) if speed is not None else None, nics)
+        return fabric_tables(scan_fabric(self.ingested, self.rank_map), sources, job, stated)
 
     def _device_of(self, rank: int, first: Assignment) -> int | None:
         """The rank's GPU on its host: from the manifest, else as its file states it."""
@@ -255,6 +259,9 @@ class Run:
         for c in self.candidates:
             if c.parser is None and c.companion_of is None:
                 kinds.setdefault(c.looks_like, []).append(c.name)
+        for item in self.ingested:
+            if item.kind == "fabric" and item.source is not None:
+                kinds.setdefault("counters or wiring of machines, which tell of no job", []).append(item.candidate.name)
         failed = sum(i.source is None for i in self.ingested)
         order = sorted(kinds.items(), key=lambda kv: (-len(kv[1]), kv[0]))[:8]
         found = [f"{len(names)} × {kind} ({names[0]}{', …' if len(names) > 1 else ''})" for kind, names in order]

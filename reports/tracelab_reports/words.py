@@ -76,6 +76,7 @@ CONFIDENCE: dict[str, tuple[str, str]] = {
 STATUS: dict[str, str] = {"ok": "answered", "not_applicable": "not applicable", "degraded": "answered in part", "error": "failed"}
 ROLES: dict[str, str] = {
     "analysed": "analysed",
+    "log": "log of the analysed job",
     "duplicate": "duplicate of another file",
     "other-job": "belongs to another job",
     "no-events": "nothing timed in it",

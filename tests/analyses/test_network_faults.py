@@ -237,6 +237,14 @@ def test_marks_that_come_and_go_with_slow_transfers_are_congestion() -> None:
     assert abs(found.lost_s - true_loss_s(slow)) <= 0.1 * true_loss_s(slow)
 
 
+def test_marks_beside_transfers_that_are_now_quick_and_now_slow_are_congestion() -> None:
+    """Every 20 ms the network is another one: between 1.3 and 4 times as slow as it should be."""
+    slow = sim(lambda t: (1.3, 4.0, 2.0, 3.0)[t // 20_000_000 % 4])
+    found = only(run(slow, {(0, "switch:ecn_marked_packets"): lambda _: 30_000.0}))
+    assert found.kind == "congestion"
+    assert abs(found.lost_s - true_loss_s(slow)) <= 0.1 * true_loss_s(slow)
+
+
 def test_the_cable_is_told_before_the_queue_behind_it() -> None:
     found = only(run(sim(3.0), {**ERRORS, (0, "pfc_pause_frames"): lambda _: 4_000.0, (1, "pfc_pause_frames"): lambda _: 4_000.0}))
     assert (found.kind, [x.host for x in found.links]) == ("slow_link", ["node2"])

@@ -80,8 +80,8 @@ def write_all(samples: Path) -> None:
     (samples / "formats/ethtool/node-a.log").write_text(ethtool_log(), encoding="utf-8")
     write_tree(samples / "formats/sysfs-infiniband/node-a/sys/class/infiniband")
     (samples / "formats/iproute/node-a").mkdir(parents=True, exist_ok=True)
-    (samples / "formats/iproute/node-a/link.json").write_text(json.dumps(ip_link()) + "\n", encoding="utf-8")
-    (samples / "formats/iproute/node-a/rdma.json").write_text(json.dumps(rdma_json()) + "\n", encoding="utf-8")
+    (samples / "formats/iproute/node-a/link.json").write_text(json.dumps(ip_link()), encoding="utf-8")
+    (samples / "formats/iproute/node-a/rdma.json").write_text(json.dumps(rdma_json()), encoding="utf-8")
     (samples / "formats/sysfs-infiniband/node-b.txt").write_text(grep_text(), encoding="utf-8")
 
 

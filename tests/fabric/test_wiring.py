@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta, timezone
 from typing import Any
 
 import polars as pl
 import pytest
 
 from tracelab.fabric.adapters import Adapters
-from tracelab.fabric.build import Job, fabric_tables
+from tracelab.fabric.build import Job, Stated, fabric_tables
 from tracelab.fabric.machines import Machines
 from tracelab.fabric.moments import moment_of_path
 from tracelab.fabric.samples import Sources
@@ -108,10 +109,10 @@ LLDP = {"a_port": "eth0", "b_node": "leaf1", "b_kind": "switch", "b_port": "Ethe
 
 def test_from_a_host_to_its_switch_and_on() -> None:
     """Two hosts, each with its own file of neighbours; a switch with four ports that count, two of them to the hosts."""
-    cables = [LLDP | {"source_id": 0}, LLDP | {"source_id": 1, "b_port": "Ethernet4"}]
+    cables: list[dict[str, Any]] = [LLDP | {"source_id": 0}, LLDP | {"source_id": 1, "b_port": "Ethernet4"}]
     samples = [_sample("leaf1:57400", f"Ethernet{n}", s * S, n + s, source_id=2) for n in (0, 4, 8, 12) for s in (1, 2)]
     sources = Sources(["lldp/node1.json", "lldp/node2.json", "switch/x.json"], ["lldp", "lldp", "gnmic"], {})
-    fabric = fabric_tables(_tables(cables=cables, counter_samples=samples), sources, _job(["node1", "node2"]), {})
+    fabric = fabric_tables(_tables(cables=cables, counter_samples=samples), sources, _job(["node1", "node2"]), Stated())
     links = fabric.frames["links"].select("a_node", "a_port", "b_node", "b_port", "tier", "a_series", "b_series").rows()
     assert links == [
         ("node1", "eth0", "leaf1", "Ethernet0", 0, False, True),
@@ -143,19 +144,19 @@ def test_a_cable_stated_from_both_ends_is_one_link() -> None:
         "b_port": "3",
         "origin": "ibnetdiscover",
     }
-    fabric = fabric_tables(_tables(cables=[there | {"speed_bps": 200}, back]), Sources(["f"], ["ibnetdiscover"], {}), _job(["node1"]), {})
+    fabric = fabric_tables(_tables(cables=[there | {"speed_bps": 200}, back]), Sources(["f"], ["ibnetdiscover"], {}), _job(["node1"]), Stated())
     assert fabric.frames["links"].select("a_node", "a_device", "b_node", "b_port", "speed_bps").rows() == [("node1", "mlx5_0", "leaf1", "3", 200)]
 
 
 def test_the_nearest_adapter_of_a_gpu() -> None:
     cables = [{"a_node": "node1", "a_device": f"mlx5_{n}", "a_port": "1", "b_node": "leaf1", "b_port": str(n), "origin": "table"} for n in (0, 1)]
     paths = [{"node": "node1", "gpu": 0, "device": d, "path": p, "origin": "nvidia-smi"} for d, p in (("mlx5_0", "SYS"), ("mlx5_1", "PIX"))]
-    fabric = fabric_tables(_tables(cables=cables, adapter_paths=paths), Sources(["f"], ["x"], {}), _job(["node1"]), {})
+    fabric = fabric_tables(_tables(cables=cables, adapter_paths=paths), Sources(["f"], ["x"], {}), _job(["node1"]), Stated())
     assert fabric.frames["endpoints"].select("rank", "device", "origin").rows() == [(0, "mlx5_1", "affinity")]
 
 
 def test_counters_of_no_machine_are_left_out_and_told() -> None:
-    fabric = fabric_tables(_tables(counter_samples=[_sample(None, "eth0", S, 1)]), Sources(["dump.txt"], ["ethtool"], {}), _job(["node1"]), {})
+    fabric = fabric_tables(_tables(counter_samples=[_sample(None, "eth0", S, 1)]), Sources(["dump.txt"], ["ethtool"], {}), _job(["node1"]), Stated())
     assert fabric.frames["counters"].height == 0
     assert [(n.code, n.count) for n in fabric.notices] == [("counters-without-machine", 1)]
 
@@ -164,7 +165,7 @@ def test_moments_without_a_zone_are_moved_beside_the_captures() -> None:
     """The file says 12:00, the captures were taken at 10:00 UTC: its zone was UTC+2, and that is said."""
     ten = 1_767_607_200 * S
     samples = [_sample("node1", "eth0", ten + 2 * 3600 * S + s * S, s, time_quality="local") for s in (0, 1)]
-    fabric = fabric_tables(_tables(counter_samples=samples), Sources(["f"], ["ethtool"], {}), _job(["node1"], (ten, ten + 10 * S)), {})
+    fabric = fabric_tables(_tables(counter_samples=samples), Sources(["f"], ["ethtool"], {}), _job(["node1"], (ten, ten + 10 * S)), Stated())
     assert fabric.frames["counters"]["ts_ns"].to_list() == [ten, ten + S]
     assert [n.code for n in fabric.notices] == ["zone-assumed"]
     assert "UTC+2 h" in fabric.notices[0].text
@@ -183,7 +184,7 @@ def test_times_of_a_host_are_put_on_the_aligned_clock() -> None:
         _sample("node1", "eth1", S, 1, time_quality="collector"),
     ]
     job = _job(["node1"])
-    fabric = fabric_tables(_tables(counter_samples=samples), Sources(["f"], ["x"], {}), Job(job.ranks, clocks, job.edges, job.net_devices, None), {})
+    fabric = fabric_tables(_tables(counter_samples=samples), Sources(["f"], ["x"], {}), Job(job.ranks, clocks, job.edges, job.net_devices, None), Stated())
     found = fabric.frames["counters"].sort("device").select("clock", "ts_ns").rows()
     assert sorted(found) == [("collector", S), ("leaf1", S), ("node1", S + 500)]
 
@@ -191,12 +192,25 @@ def test_times_of_a_host_are_put_on_the_aligned_clock() -> None:
 def test_a_device_that_only_its_local_address_names() -> None:
     interfaces = [{"node": "leaf9", "node_kind": "switch", "port": 3, "lid": 21, "origin": "ibnetdiscover"}]
     samples = [_sample(None, "lid 21", S, 1, port=3, device_kind="rdma")]
-    fabric = fabric_tables(_tables(interfaces=interfaces, counter_samples=samples), Sources(["f"], ["perfquery"], {}), _job(["node1"]), {})
+    fabric = fabric_tables(_tables(interfaces=interfaces, counter_samples=samples), Sources(["f"], ["perfquery"], {}), _job(["node1"]), Stated())
     assert fabric.frames["counters"].select("node", "node_kind", "device", "port").rows() == [("leaf9", "switch", None, 3)]
 
 
 def test_a_machine_that_a_tool_names_by_its_guid() -> None:
     interfaces = [{"node": "leaf9", "node_kind": "switch", "node_uid": "b8599f0300c20000", "port": 3, "origin": "ibnetdiscover"}]
     samples = [_sample("b8599f0300c20000", "3", S, 1)]
-    fabric = fabric_tables(_tables(interfaces=interfaces, counter_samples=samples), Sources(["f"], ["ufm"], {}), _job(["node1"]), {})
+    fabric = fabric_tables(_tables(interfaces=interfaces, counter_samples=samples), Sources(["f"], ["ufm"], {}), _job(["node1"]), Stated())
     assert fabric.frames["counters"]["node"].to_list() == ["leaf9"]
+
+
+def test_what_the_user_states() -> None:
+    """The speed of links that no source states, the adapter of a rank, the zone of a file."""
+    ten = 1_767_607_200 * S
+    cables = [{"a_node": "node1", "a_device": f"mlx5_{n}", "a_port": "1", "b_node": "leaf1", "b_port": str(n), "origin": "table"} for n in (0, 1)]
+    samples = [_sample("node1", "mlx5_0", ten + 3600 * S, 1, time_quality="local")]
+    stated = Stated(link_bps=400, adapters={0: "mlx5_1"})
+    sources = Sources(["f"], ["ethtool"], {}, {0: timezone(timedelta(hours=1))})
+    fabric = fabric_tables(_tables(cables=cables, counter_samples=samples), sources, _job(["node1"]), stated)
+    assert fabric.frames["links"].select("speed_bps", "speed_origin").rows() == [(400, "manifest")] * 2
+    assert fabric.frames["endpoints"].select("rank", "device", "origin").rows() == [(0, "mlx5_1", "manifest")]
+    assert fabric.frames["counters"]["ts_ns"].to_list() == [ten]

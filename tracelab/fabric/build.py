@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import polars as pl
 
@@ -16,7 +16,7 @@ from tracelab.fabric.wiring import End, Link, links_frame, wire
 from tracelab.plugins import Notice
 from tracelab.tables import COUNTER_RATES, COUNTERS, ENDPOINTS, LINKS
 
-__all__ = ["Fabric", "Job", "fabric_tables"]
+__all__ = ["Fabric", "Job", "Stated", "fabric_tables"]
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,21 @@ class Fabric:
     notices: tuple[Notice, ...]
 
 
-def fabric_tables(parsed: Mapping[str, pl.LazyFrame], sources: Sources, job: Job, aliases: Mapping[str, str]) -> Fabric:
+@dataclass(frozen=True)
+class Stated:
+    """What the user states: other names of hosts, the speed of links that no source states, the adapters of ranks."""
+
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    link_bps: int | None = None
+    adapters: Mapping[int, str] = field(default_factory=dict)
+
+
+def fabric_tables(parsed: Mapping[str, pl.LazyFrame], sources: Sources, job: Job, stated: Stated) -> Fabric:
     """The network of one job. `parsed`: the FABRIC_TABLES. Memory grows with the number of samples."""
     tables = {name: frame.collect(engine="streaming") for name, frame in parsed.items()}
     if not any(t.height for t in tables.values()):
         return Fabric({t.name: t.empty() for t in (COUNTERS, COUNTER_RATES, LINKS, ENDPOINTS)}, ())
-    machines = Machines(job.ranks["host"].to_list(), aliases)
+    machines = Machines(job.ranks["host"].to_list(), stated.aliases)
     _learn(machines, tables, job)
     interfaces = _resolved(tables["interfaces"], sources, machines)
     cables = _resolved_cables(tables["cables"], sources, machines)
@@ -55,12 +64,12 @@ def fabric_tables(parsed: Mapping[str, pl.LazyFrame], sources: Sources, job: Job
     counters, notices = counters_of(_by_lid(tables["counter_samples"], tables["interfaces"]), sources, machines, job.clocks, job.window)
     adapters = Adapters([*interfaces, *_from_cables(cables), *_from_logs(job, machines), *_from_counters(counters)])
     counting = _counting(counters)
-    links = wire(cables, adapters, machines, counting)
+    links = wire(cables, adapters, machines, counting, stated.link_bps)
     frames = {
         COUNTERS.name: counters,
         COUNTER_RATES.name: counter_rates(counters, _ports(adapters, links)),
         LINKS.name: links_frame(links, adapters, counting),
-        ENDPOINTS.name: endpoints_frame(job.edges, job.ranks, paths, links, adapters),
+        ENDPOINTS.name: endpoints_frame(job.edges, job.ranks, paths, links, adapters, stated.adapters),
     }
     return Fabric(frames, tuple(notices))
 

@@ -16,12 +16,19 @@ __all__ = ["endpoints_frame"]
 _NEAREST = ("PIX", "PXB", "PHB", "NODE", "SYS")
 
 
-def endpoints_frame(edges: pl.DataFrame, ranks: pl.DataFrame, paths: Sequence[Mapping[str, object]], links: Sequence[Link], adapters: Adapters) -> pl.DataFrame:
+def endpoints_frame(
+    edges: pl.DataFrame,
+    ranks: pl.DataFrame,
+    paths: Sequence[Mapping[str, object]],
+    links: Sequence[Link],
+    adapters: Adapters,
+    stated: Mapping[int, str] | None = None,
+) -> pl.DataFrame:
     """The table `endpoints`.
 
     `edges`: the table of that name, whose rows name the adapters that a log states; `ranks`: columns rank, host, device;
     `paths`: rows of `adapter_paths` with resolved machine. The best source of each rank is used: a log, the topology, or
-    else an even share of the host's adapters in order (with as many GPUs per adapter).
+    else an even share of the host's adapters in order (with as many GPUs per adapter). What the user `stated` goes before all.
     """
     number = {link.a: n for n, link in enumerate(links) if link.tier == 0}
     by_host: dict[str, list[End]] = defaultdict(list)
@@ -31,7 +38,13 @@ def endpoints_frame(edges: pl.DataFrame, ranks: pl.DataFrame, paths: Sequence[Ma
     local = _local_indices(ranks)
     rows = []
     for rank, host in ranks.select("rank", "host").sort("rank").iter_rows():
-        for origin, found in (("edges", logged.get(rank)), ("affinity", near.get(rank)), ("order", _in_order(local[rank], by_host.get(host, [])))):
+        told = {_end(host, stated[rank], adapters): 1.0} if stated and rank in stated else None
+        for origin, found in (
+            ("manifest", told),
+            ("edges", logged.get(rank)),
+            ("affinity", near.get(rank)),
+            ("order", _in_order(local[rank], by_host.get(host, []))),
+        ):
             if found:
                 total = sum(found.values())
                 for end, weight in sorted(found.items(), key=lambda kv: natural(kv[0])):

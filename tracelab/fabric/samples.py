@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, tzinfo
 
 import polars as pl
 import polars.selectors as cs
@@ -31,11 +32,12 @@ _NEAR_NS = 10 * 60 * 1_000_000_000
 
 @dataclass(frozen=True)
 class Sources:
-    """By number of the file: its path, its format, and the host that it is of where the job knows it (a capture's)."""
+    """By number of the file: its path, its format, the host that it is of where the job knows it (a capture's), the zone that the user states."""
 
     paths: Sequence[str]
     formats: Sequence[str]
     hosts: Mapping[int, str]
+    zones: Mapping[int, tzinfo] = field(default_factory=dict)
 
 
 def counters_of(
@@ -57,7 +59,7 @@ def counters_of(
         pl.when(from_path).then(pl.lit("path")).otherwise("time_quality").alias("time_quality"),
         pl.when(from_path).then("path_local").otherwise(pl.col("time_quality") == "local").fill_null(False).alias("local"),
     )
-    rows, zones = _in_utc(rows, window)
+    rows, zones = _in_utc(_in_stated_zones(rows, sources), window)
     rows = _on_the_clock(rows, machines, clocks)
     rows = rows.with_columns(pl.struct(SERIES).rank("dense").cast(pl.Int32).sub(1).alias("series"))
     return COUNTERS.conform(rows.select(COUNTERS.names)), [*notices, *zones]
@@ -102,6 +104,24 @@ def machine_of(source: int, node: str | None, sources: Sources, machines: Machin
     return machines.of_path(sources.paths[source]), "path"
 
 
+def _in_stated_zones(rows: pl.DataFrame, sources: Sources) -> pl.DataFrame:
+    """Moments without a zone, moved where the user states that of their file; they count as having one then."""
+    shifts = []
+    for source, zone in sorted(sources.zones.items()):
+        first = rows.filter((pl.col("source_id") == source) & pl.col("local"))["source_ts_ns"].min()
+        if isinstance(first, int):
+            offset = datetime.fromtimestamp(first / 1e9, UTC).replace(tzinfo=zone).utcoffset()
+            shifts.append((source, -round(offset.total_seconds() * 1e9) if offset is not None else 0))
+    if not shifts:
+        return rows
+    stated = pl.DataFrame(shifts, schema={"source_id": pl.Int32, "zone": pl.Int64}, orient="row")
+    moved = rows.join(stated, on="source_id", how="left", maintain_order="left")
+    own = pl.col("local") & pl.col("zone").is_not_null()
+    return moved.with_columns(
+        pl.when(own).then(pl.col("source_ts_ns") + pl.col("zone")).otherwise("source_ts_ns").alias("source_ts_ns"), (pl.col("local") & ~own).alias("local")
+    ).drop("zone")
+
+
 def _in_utc(rows: pl.DataFrame, window: tuple[int, int] | None) -> tuple[pl.DataFrame, list[Notice]]:
     """Moments without a zone, moved by the one offset of a zone that brings the file beside the captures; said."""
     local = rows.filter(pl.col("local") & pl.col("source_ts_ns").is_not_null())
@@ -123,7 +143,9 @@ def _in_utc(rows: pl.DataFrame, window: tuple[int, int] | None) -> tuple[pl.Data
     by = pl.when("local").then(pl.col("zone").fill_null(0)).otherwise(0)
     hours = ", ".join(sorted({f"{-s / 3.6e12:+g} h" for _, s in shifts}))
     text = f"moments without a zone lie beside the captures only if the zone is UTC{hours}; that is taken for true"
-    notice = Notice("zone-assumed", "warning", text, "state the zone where the counters are collected: date --iso-8601=ns, or TZ=UTC", told)
+    notice = Notice(
+        "zone-assumed", "warning", text, 'set [files."…"] zone = "+02:00" in tracelab.toml; next time collect with a zone: date --iso-8601=ns, or TZ=UTC', told
+    )
     return moved.with_columns(pl.col("source_ts_ns") + by).drop("zone"), [notice]
 
 

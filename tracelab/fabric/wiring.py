@@ -32,11 +32,12 @@ class Link:
     origins: set[str] = field(default_factory=set)
 
 
-def wire(cables: Sequence[Mapping[str, object]], adapters: Adapters, machines: Machines, counting: Iterable[End]) -> list[Link]:
+def wire(cables: Sequence[Mapping[str, object]], adapters: Adapters, machines: Machines, counting: Iterable[End], speed_bps: int | None = None) -> list[Link]:
     """All links that touch a host of the job, a switch of theirs, or another switch beside it.
 
     `cables`: rows of the table `cables`, with resolved machines; `counting`: ends that have counters. An adapter of a job's
-    host, and a port of a switch with counters, that no cable names is a link whose other end is unknown.
+    host, and a port of a switch with counters, that no cable names is a link whose other end is unknown. `speed_bps` is that of
+    links of which no source states one.
     """
     links: dict[tuple[End, End | None], Link] = {}
     for row in cables:
@@ -60,7 +61,11 @@ def wire(cables: Sequence[Mapping[str, object]], adapters: Adapters, machines: M
     out += _open_ends(out, adapters, machines, counting)
     for link in out:
         _complete(link, adapters)
-    _speeds_of_peers(out)
+    if speed_bps is None:
+        _speeds_of_peers(out)
+    for link in out:
+        if link.speed_bps is None and speed_bps is not None:
+            link.speed_bps, link.speed_origin = speed_bps, "manifest"
     return sorted(out, key=lambda x: (x.tier, x.a, x.b or ("", "")))
 
 

@@ -30,10 +30,15 @@ _SLOW = 1.15
 
 @dataclass(frozen=True)
 class Slowness:
-    """`transfers`: those of `Demand` that bandwidth bounds, with `healthy_ns`; `measured`: healthy times were seen in the same run, not computed."""
+    """`transfers`: those of `Demand` that bandwidth bounds, with `healthy_ns`.
+
+    `measured`: healthy times were seen in the same run, not computed. `spread`: the 90 % quantile of what like transfers took
+    per byte, over the 10 % quantile.
+    """
 
     transfers: pl.DataFrame
     measured: bool
+    spread: float
 
     def ratio(self, spans: Sequence[tuple[int, int]]) -> float:
         """Time that the transfers beside `spans` took, over what they would have taken; 1 without any."""
@@ -92,7 +97,8 @@ def slowness_of(demand: Demand, link: int | None) -> Slowness | None:
     known = known.with_columns(pl.col("bytes").log(2).floor().alias("size_class"), pl.coalesce("shortest_ns", "bytes").alias("need"))
     keys = ["group_id", "operation", "size_class"]
     pace = pl.col("transfer_ns") / pl.col("need")
-    best = known.group_by(keys).agg(pace.quantile(_LOW).alias("low"), pl.col("shortest_ns").is_not_null().all().alias("stated"))
+    spread = (pace.quantile(0.9) / pace.quantile(0.1)).alias("spread")
+    best = known.group_by(keys).agg(pace.quantile(_LOW).alias("low"), pl.col("shortest_ns").is_not_null().all().alias("stated"), spread)
     whole = pl.col("stated") & (pl.col("low") > _SLOW)
     best = best.with_columns(pl.when(whole).then(1.0).otherwise("low").alias("base"), whole.alias("whole"))
     known = known.join(best, on=keys, how="left").with_columns((pl.col("base") * pl.col("need") / pl.col("transfer_ns")).clip(0, 1).alias("factor"))
@@ -103,7 +109,8 @@ def slowness_of(demand: Demand, link: int | None) -> Slowness | None:
     rows = rows.join(factors, on="match_id", how="left").join(by_step, on="step", how="left", nulls_equal=True)
     rows = rows.with_columns((pl.coalesce("factor", "step_factor", pl.lit(overall)) * pl.col("transfer_ns")).alias("healthy_ns"))
     slow_by_base = float(known.filter("whole")["transfer_ns"].sum())
-    return Slowness(rows.drop("factor", "step_factor"), slow_by_base < 0.5 * float(known["transfer_ns"].sum()))
+    scatter = float(known.select((pl.col("spread") * weight).sum() / weight.sum()).item())
+    return Slowness(rows.drop("factor", "step_factor"), slow_by_base < 0.5 * float(known["transfer_ns"].sum()), scatter)
 
 
 def job_again(tables: Tables) -> Job | None:
