@@ -24,6 +24,11 @@ _ZONES_NS = [m * 60_000_000_000 for m in range(-14 * 60, 14 * 60 + 1, 15)]
 """Offsets that zones have: quarters of an hour."""
 
 
+_KEYS = [
+    *("source_id", "_timed", "time_quality", "node", "node_kind", "device_kind", "device", "port", "uid", "priority", "queue", "direction"),
+    *("counter", "raw_name", "kind", "width"),
+]
+"""Columns of `counter_samples` that decide machine, clock and series."""
 _QUARTER_NS = 15 * 60 * 1_000_000_000
 """Zones differ by quarters of an hour."""
 _NEAR_NS = 10 * 60 * 1_000_000_000
@@ -50,19 +55,40 @@ def counters_of(
     """
     if not samples.height:
         return COUNTERS.empty(), []
-    rows = samples.with_columns(cs.categorical().cast(pl.String))
-    rows = rows.join(_per_source(rows, sources), on="source_id", how="left", maintain_order="left")
-    rows, notices = _with_machines(rows, sources, machines)
-    from_path = pl.col("source_ts_ns").is_null() & pl.col("path_ts_ns").is_not_null()
-    rows = rows.with_columns(
-        pl.coalesce("source_ts_ns", "path_ts_ns").alias("source_ts_ns"),
-        pl.when(from_path).then(pl.lit("path")).otherwise("time_quality").alias("time_quality"),
-        pl.when(from_path).then("path_local").otherwise(pl.col("time_quality") == "local").fill_null(False).alias("local"),
+    # a series has thousands of samples: what is found out by name is found out once for each, and joined
+    rows = samples.with_columns(pl.col("source_ts_ns").is_not_null().alias("_timed"))
+    each = rows.group_by(_KEYS).agg(pl.len().alias("samples"))
+    named, notices = _with_machines(_spelled(each).join(_per_source(each, sources), on="source_id", how="left"), sources, machines)
+    named = _stamped(named, machines, clocks)
+    named = named.with_columns(pl.struct(SERIES).rank("dense").cast(pl.Int32).sub(1).alias("series"))
+    keys = each.with_row_index("_each")
+    rows = rows.join(keys.drop("samples"), on=_KEYS, how="left", nulls_equal=True).drop("node", "node_kind", "time_quality", "_timed")
+    found = named.select(
+        "_each", "series", "node", "node_kind", "node_origin", "time_quality", "local", "clock", "path_ts_ns", cs.starts_with("_start", "_offset", "_drift")
     )
+    rows = rows.join(found.with_columns(cs.string().cast(pl.Categorical)), on="_each", how="inner")
+    rows = rows.with_columns(pl.coalesce("source_ts_ns", "path_ts_ns").alias("source_ts_ns"))
     rows, zones = _in_utc(_in_stated_zones(rows, sources), window)
-    rows = _on_the_clock(rows, machines, clocks)
-    rows = rows.with_columns(pl.struct(SERIES).rank("dense").cast(pl.Int32).sub(1).alias("series"))
+    pieces = len(rows.select(cs.starts_with("_start")).columns)
+    rows = rows.with_columns(aligned_time("source_ts_ns", pieces).alias("ts_ns"))
     return COUNTERS.conform(rows.select(COUNTERS.names)), [*notices, *zones]
+
+
+def _spelled(each: pl.DataFrame) -> pl.DataFrame:
+    """Names as text, and a number for each row."""
+    return each.with_columns(cs.categorical().cast(pl.String)).with_row_index("_each")
+
+
+def _stamped(named: pl.DataFrame, machines: Machines, clocks: pl.DataFrame) -> pl.DataFrame:
+    """`named` with the quality of its moments, whether they lack a zone, who stamped them, and that one's clock where it is a host's of the job."""
+    from_path = ~pl.col("_timed") & pl.col("path_ts_ns").is_not_null()
+    quality = pl.when(from_path).then(pl.lit("path")).otherwise("time_quality")
+    local = pl.when(from_path).then("path_local").otherwise(pl.col("time_quality") == "local").fill_null(False)
+    named = named.with_columns(quality.alias("time_quality"), local.alias("local"))
+    own = pl.col("time_quality").is_in(["device", "file", "local", "path"])
+    clock = pl.when(pl.col("time_quality").is_null()).then(None).when(own).then(pl.col("node")).otherwise(pl.lit("collector"))
+    out, _ = with_clock_model(named.with_columns(clock.alias("clock")), clocks.filter(pl.col("host").is_in(sorted(machines.job_hosts))), "clock")
+    return out
 
 
 def _per_source(rows: pl.DataFrame, sources: Sources) -> pl.DataFrame:
@@ -90,7 +116,8 @@ def _with_machines(rows: pl.DataFrame, sources: Sources, machines: Machines) -> 
     if lost.height:
         paths = ", ".join(sources.paths[s] for s in lost["source_id"].unique().sort()[:3])
         text = f"counters of which neither content nor path names the machine: {paths}"
-        notices.append(Notice("counters-without-machine", "warning", text, "put them into a folder that is named after the machine", lost.height))
+        hint = "put them into a folder that is named after the machine"
+        notices.append(Notice("counters-without-machine", "warning", text, hint, int(lost["samples"].sum())))
     out = out.filter(pl.col("machine").is_not_null()).drop("node", "node_kind")
     return out.rename({"machine": "node", "machine_kind": "node_kind"}), notices
 
@@ -147,11 +174,3 @@ def _in_utc(rows: pl.DataFrame, window: tuple[int, int] | None) -> tuple[pl.Data
         "zone-assumed", "warning", text, 'set [files."…"] zone = "+02:00" in tracelab.toml; next time collect with a zone: date --iso-8601=ns, or TZ=UTC', told
     )
     return moved.with_columns(pl.col("source_ts_ns") + by).drop("zone"), [notice]
-
-
-def _on_the_clock(rows: pl.DataFrame, machines: Machines, clocks: pl.DataFrame) -> pl.DataFrame:
-    """`rows` with `clock` (who stamped them) and `ts_ns`: on the aligned clock where a host of the job stamped them, else as stamped."""
-    own = pl.col("time_quality").is_in(["device", "file", "local", "path"])
-    clock = pl.when(pl.col("source_ts_ns").is_null()).then(None).when(own).then(pl.col("node")).otherwise(pl.lit("collector"))
-    timed, pieces = with_clock_model(rows.with_columns(clock.alias("clock")), clocks.filter(pl.col("host").is_in(sorted(machines.job_hosts))), "clock")
-    return timed.with_columns(aligned_time("source_ts_ns", pieces).alias("ts_ns"))
