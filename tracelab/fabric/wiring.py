@@ -36,7 +36,8 @@ def wire(cables: Sequence[Mapping[str, object]], adapters: Adapters, machines: M
     """All links that touch a host of the job, a switch of theirs, or another switch beside it.
 
     `cables`: rows of the table `cables`, with resolved machines; `counting`: ends that have counters. An adapter of a job's
-    host, and a port of a switch with counters, that no cable names is a link whose other end is unknown. `speed_bps` is that of
+    host, and a port of a switch with counters, that no cable names is a link whose other end is unknown; of switches that no
+    cable ties to the job only where none is tied to it. `speed_bps` is that of
     links of which no source states one.
     """
     links: dict[tuple[End, End | None], Link] = {}
@@ -117,7 +118,7 @@ def _open_ends(links: Sequence[Link], adapters: Adapters, machines: Machines, co
         known.add(end)
         if machine in machines.job_hosts:
             out.append(Link(end, None, 0, origins={"counters"}))
-        elif machine in switches:
+        elif machine in switches or not switches:  # where no cable is known at all, any port may be the job's
             out.append(Link(end, None, 1, origins={"counters"}))
     return out
 

@@ -57,13 +57,13 @@ def _touching(spans: Sequence[tuple[int, int]]) -> pl.Expr:
 
 
 def speeds_of(tables: Tables, links: pl.DataFrame, busy: float) -> tuple[pl.DataFrame, bool]:
-    """Speed of the links from hosts (link, speed_bps), and whether it was stated.
+    """Speed of the links from hosts (of all ports, where none is known to lead to a host), and whether it was stated.
 
     Where no source states any: the standard speed next above what the busiest port carried while transfers ran (the share
     `busy` of the time), and no less than what servers with such GPUs have. That is a low estimate: transfers seem to need
     longer than they do, and the claimed loss is too small rather than too large.
     """
-    hosts = links.filter(pl.col("tier") == 0).select("link", "speed_bps")
+    hosts = links.filter((pl.col("tier") == 0) | ~(pl.col("tier") == 0).any()).select("link", "speed_bps")
     if hosts["speed_bps"].null_count() < hosts.height:
         # a link that lost lanes ran faster before: what most links run at is what it should
         usual = pl.col("speed_bps").mode().max()

@@ -57,23 +57,50 @@ def _beside(moved: pl.DataFrame) -> pl.DataFrame:
 def _per_byte(tables: Tables) -> pl.DataFrame:
     """Share of an operation's bytes that each end of a link carries: link, way, group_id, operation, share."""
     pairs = tables["traffic"].filter((pl.col("window").cast(pl.String) == "capture") & (pl.col("src_host") != pl.col("dst_host")))
-    pairs = pairs.select("src_rank", "dst_rank", "group_id", pl.col("operation").cast(pl.String), "nic", "bytes")
-    moved = pairs.collect(engine="streaming")
+    columns = ("src_rank", "dst_rank", "src_host", "dst_host", "group_id", pl.col("operation", "rung").cast(pl.String), "nic", "bytes")
+    moved = pairs.select(*columns).collect(engine="streaming")
     sizes = (
         tables["operations"]
         .filter(pl.col("origin") != "log")
         .group_by("group_id", pl.col("operation").cast(pl.String))
         .agg(pl.col("bytes").sum().alias("total"))
     )
-    endpoints = tables["endpoints"].select("rank", "device", "link", "share").collect()
-    ends = []
-    for way, side in (("tx", "src_rank"), ("rx", "dst_rank")):
-        placed = moved.join(endpoints, left_on=side, right_on="rank", how="inner")
-        if way == "tx":  # a log that names the adapter of a pair knows better than the share of its rank
-            named = pl.col("nic").is_not_null() & (pl.col("nic") == pl.col("device")).any().over("src_rank", "dst_rank", "group_id", "operation", "nic")
-            placed = placed.with_columns(pl.when(named).then((pl.col("nic") == pl.col("device")).cast(pl.Float64)).otherwise("share").alias("share"))
-        carried = placed.group_by("link", "group_id", "operation").agg((pl.col("bytes") * pl.col("share")).sum().alias("carried"))
-        ends.append(carried.with_columns(pl.lit(way).alias("way")))
-    out = pl.concat(ends).join(sizes.collect(), on=["group_id", "operation"], how="inner", nulls_equal=True)
+    endpoints = tables["endpoints"].select("rank", "host", "device", "link", "share").collect()
+    if not endpoints["link"].count():
+        endpoints = _ports_as_endpoints(tables)
+    carried = pl.concat([_at_one_side(moved, endpoints, way) for way in ("tx", "rx")])
+    out = carried.join(sizes.collect(), on=["group_id", "operation"], how="inner", nulls_equal=True)
     out = out.filter((pl.col("total") > 0) & (pl.col("carried") > 0) & pl.col("link").is_not_null())
     return out.select("link", "way", "group_id", "operation", (pl.col("carried") / pl.col("total")).alias("share")).sort("link", "way", "group_id", "operation")
+
+
+def _at_one_side(moved: pl.DataFrame, endpoints: pl.DataFrame, way: str) -> pl.DataFrame:
+    """Bytes through the sender's or the receiver's adapters: link, group_id, operation, carried, way.
+
+    A log that names the adapter of a pair knows better than the share of its rank. Where not even the pairs are stated, the
+    library's habit counts: as many rings as a host has adapters, each with an equal part.
+    """
+    side = "src" if way == "tx" else "dst"
+    assumed = pl.col("rung") == "assumed"
+    hosts = endpoints.filter(pl.col("link").is_not_null()).select("host", "link").unique().with_columns((1 / pl.len().over("host")).alias("share"))
+    spread = moved.filter(assumed).join(hosts, left_on=f"{side}_host", right_on="host", how="inner")
+    placed = moved.filter(~assumed).join(endpoints.drop("host"), left_on=f"{side}_rank", right_on="rank", how="inner")
+    if way == "tx":
+        named = pl.col("nic").is_not_null() & (pl.col("nic") == pl.col("device")).any().over("src_rank", "dst_rank", "group_id", "operation", "nic")
+        placed = placed.with_columns(pl.when(named).then((pl.col("nic") == pl.col("device")).cast(pl.Float64)).otherwise("share").alias("share"))
+    both = pl.concat([f.select("link", "group_id", "operation", "bytes", "share") for f in (placed, spread)])
+    out = both.group_by("link", "group_id", "operation").agg((pl.col("bytes") * pl.col("share")).sum().alias("carried"))
+    return out.with_columns(pl.lit(way).alias("way"))
+
+
+def _ports_as_endpoints(tables: Tables) -> pl.DataFrame:
+    """Where no source says what is plugged where: the ports that count, dealt out to the hosts, as many to each."""
+    ranks = tables["ranks"].select("rank", "host").sort("host", "rank").collect()
+    links = tables["links"].select("link").sort("link").collect()["link"]
+    hosts = ranks["host"].unique().sort()
+    each = len(links) // max(hosts.len(), 1)
+    if not each:
+        return pl.DataFrame(schema={"rank": pl.Int32, "host": pl.String, "device": pl.String, "link": pl.Int32, "share": pl.Float64})
+    dealt = pl.DataFrame({"host": [h for h in hosts for _ in range(each)], "link": links[: each * hosts.len()]}, schema={"host": pl.String, "link": pl.Int32})
+    dealt = dealt.with_columns(pl.lit(None, pl.String).alias("device"), pl.lit(1 / each).alias("share"))
+    return ranks.join(dealt, on="host", how="inner").select("rank", "host", "device", "link", "share")
