@@ -1,35 +1,23 @@
-"""One pass over the text of a host's network tools."""
+"""One pass over the text of the network tools of one host, or of several whose lines a parallel shell has marked."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from tracelab.plugins import Emitter, EventCount, SourceFile, SourceInfo
-from tracelab.tables import INTERFACES
 from tracelab_parsers.bytestream import ByteStream
-from tracelab_parsers.counters.headings import Heading, heading_of
-from tracelab_parsers.counters.names_ethernet import ethtool_meaning
-from tracelab_parsers.counters.names_infiniband import infiniband_meaning
-from tracelab_parsers.counters.notices import TEXTS
-from tracelab_parsers.counters.values import read_number
-from tracelab_parsers.counters.writing import Samples, Subject, TimeQuality
+from tracelab_parsers.counters.host_output import Output
+from tracelab_parsers.counters.ethtool_session import STARTS, Session, is_netdev
 from tracelab_parsers.nccl_json.lines import lines
-from tracelab_parsers.nccl_json.notices import Notices
-from tracelab_parsers.nccl_json.rows import RowBuffer
+from tracelab_parsers.topology.slurm_hostlist import HostlistError, expand
 
 __all__ = ["Reading"]
 
 _LONGEST = 1 << 16
-_SETTINGS = re.compile(r"Settings for (?P<netdev>[\w.@:-]+):")
-_SPEED = re.compile(r"Speed: (\d+)Mb/s")
-_LANES = re.compile(r"Lanes: (\d+)")
-_DRIVER = re.compile(r"(?P<key>driver|version|firmware-version|bus-info): ?(?P<value>.*)")
-_RDMA = re.compile(r"(?:\d+/\d+: )?link (?P<device>[\w.-]+)/(?P<port>\d+) (?P<rest>.*)")
-_MAP = re.compile(
-    r"(?:(?P<pci>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d) )?(?P<device>\w+) port (?P<port>\d+)(?: \([^)]*\))? ==> (?P<netdev>\S+) \((?P<state>Up|Down)\).*"
-)
-_PCI = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d", re.IGNORECASE)
+_MOST_HOSTS = 10_000
+_MARKED = re.compile(r"(?P<node>(?=[\w.-]*[A-Za-z])[A-Za-z0-9][\w.-]{0,252}): ?(?P<rest>.*)")
+_RULE = re.compile(r"-{8,}")
+_GROUP = re.compile(r"(?P<nodes>[A-Za-z0-9][\w.,\[\]-]*)(?: \(\d+\))?")
 
 
 class Reading:
@@ -37,131 +25,58 @@ class Reading:
 
     def __init__(self, source: SourceFile, emit: Emitter) -> None:
         self._source, self._emit = source, emit
-        self._samples = Samples(emit)
-        self._interfaces = RowBuffer(INTERFACES, emit)
-        self._notices = Notices(TEXTS)
-        self._rows = 0
-        self._ts_ns: int | None = None
-        self._quality: TimeQuality | None = None
-        self._node: str | None = None
-        self._netdev: str | None = None
-        self._counting: Subject | None = None
-        self._settings: dict[str, object] | None = None
-        self._sections: dict[str, Callable[[int, str], bool]] = {"statistics": self._statistic, "settings": self._setting}
-        self._section: str | None = None
+        self._out = Output(emit)
+        self._current = [Session(self._out)]
+        self._hosts: dict[str, Session] = {}
+        self._after_rule = False
 
     def run(self) -> SourceInfo:
         """Emits all rows and notices, and describes the file. Raises `OSError` where it cannot be read."""
+        notices, cut = self._out.notices, None
         with ByteStream(self._source.path) as stream:
-            last = None
-            for line in lines(stream, lambda offset: self._notices.add("line-too-long", offset), _LONGEST):
-                text = line.text.decode("utf-8", "replace").rstrip("\r")
-                if line.whole or not self._torn(text):
-                    self._read(line.number, line.offset, text)
-                else:
-                    last = line.offset
+            for line in lines(stream, lambda offset: notices.add("line-too-long", offset), _LONGEST):
+                text = line.text.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").rstrip("\r")
+                if (self._after_rule or text[:8] == "--------") and self._headed(text):
+                    continue
+                sessions, text = self._owners(text)
+                if not line.whole and sessions[0].counts and text[-1:].isdigit() and self._out.counters:
+                    cut = line.offset  # a number that may have lost digits is another number
+                    continue
+                for session in sessions:
+                    session.read(line.number, line.offset, text)
                 self._emit.progress(stream.file_position)
-            self._close()
-            self._notices.damage(stream.damage)
-            torn = stream.torn
-        if last is not None:
-            self._notices.add("truncated", last)
-        self._samples.close()
-        self._interfaces.flush()
-        self._notices.add("no-counters", count=int(not self._samples.count + self._rows))
-        self._notices.emit(self._emit)
-        counts = [EventCount("counters", self._samples.count, True), EventCount("interfaces", self._rows, True)]
-        return SourceInfo([], event_counts=[c for c in counts if c.count], truncated=torn or last is not None)
+            for session in (*self._current, *self._hosts.values()):
+                session.end()
+            notices.damage(stream.damage)
+            torn = stream.torn or cut is not None
+        if cut is not None:
+            notices.add("truncated", cut)
+        self._out.close()
+        counts = [EventCount("counters", self._out.counters, True), EventCount("interfaces", self._out.interfaces, True)]
+        return SourceInfo([], event_counts=[c for c in counts if c.count], truncated=torn)
 
-    def _torn(self, text: str) -> bool:
-        """Whether the last line, without an end, may have lost digits: a number that is cut is another number."""
-        return self._section == "statistics" and text[-1:].isdigit() and self._samples.count > 0
+    def _owners(self, text: str) -> tuple[list[Session], str]:
+        """The sessions that a line belongs to, and the line without its mark: `node7: NIC statistics:`, as pdsh and clush print it."""
+        marked = _MARKED.fullmatch(text) if text[:1] not in " \t" else None
+        if marked is None:
+            return self._current, text
+        session = self._hosts.get(marked["node"])
+        if session is None and STARTS.match(marked["rest"]) and len(self._hosts) < _MOST_HOSTS:
+            session = self._hosts[marked["node"]] = Session(self._out, marked["node"])
+        return (self._current, text) if session is None else ([session], marked["rest"])
 
-    def _read(self, number: int, offset: int, text: str) -> None:
-        if not text.strip():
-            return
-        if text[0] not in " \t" and (heading := heading_of(text)) is not None:
-            self._close()
-            self._head(heading)
-        elif text.startswith("NIC statistics:"):
-            self._close()
-            self._section = "statistics"
-            self._counting = Subject("netdev", self._netdev, node=self._node, node_kind="host")
-        elif (found := _SETTINGS.fullmatch(text.strip())) is not None:
-            self._close()
-            self._section, self._settings = "settings", {"line": number, "netdev": found["netdev"]}
-        elif (found := _RDMA.fullmatch(text.strip())) is not None:
-            self._rdma(number, found)
-        elif (found := _MAP.fullmatch(text.strip())) is not None:
-            self._interface(
-                line=number,
-                device=found["device"],
-                port=int(found["port"]),
-                netdev=found["netdev"],
-                up=found["state"] == "Up",
-                pci=found["pci"],
-                origin="ibdev2netdev",
-            )
-        elif (found := _DRIVER.fullmatch(text)) is not None:
-            self._driver(number, found)
-        elif self._section is None or not self._sections[self._section](number, text):
-            self._notices.add("unread-lines", offset)
-
-    def _head(self, heading: Heading) -> None:
-        if heading.ts_ns is not None:
-            self._ts_ns, self._quality = heading.ts_ns, heading.quality
-        self._node = heading.node or self._node
-        if heading.command is not None:
-            words = [w for w in heading.command.split() if not w.startswith("-")]
-            at = next((n for n, w in enumerate(words) if w.rsplit("/", 1)[-1] == "ethtool"), None)
-            self._netdev = words[at + 1] if at is not None and at + 1 < len(words) else None
-
-    def _close(self) -> None:
-        """Ends a section; settings that were gathered become a row."""
-        if self._settings is not None:
-            self._interface(**self._settings, origin="ethtool")
-        self._settings, self._section = None, None
-
-    def _statistic(self, number: int, text: str) -> bool:
-        name, colon, value = text.rpartition(":")
-        name = name.strip()
-        if not colon or not name or self._counting is None or text[0] not in " \t":
-            return False
+    def _headed(self, text: str) -> bool:
+        """Whether the line is of a head as dshbak prints it: a host's name, or those of several that printed the same, between two rules."""
+        rule = _RULE.fullmatch(text) is not None
+        named = _GROUP.fullmatch(text) if self._after_rule and not rule else None
+        self._after_rule = rule
+        if named is None or is_netdev(named["nodes"]):
+            return rule
         try:
-            parsed = read_number(value)
-        except ValueError:
-            self._notices.add("bad-number")
-            parsed = None
-        self._samples.add(number, self._counting, name, ethtool_meaning(name), parsed, ts_ns=self._ts_ns, quality=self._quality)
-        return True
-
-    def _setting(self, number: int, text: str) -> bool:  # noqa: ARG002 - the row has the line of its first
-        if self._settings is None or text[0] not in " \t":
+            nodes = expand(named["nodes"])[:_MOST_HOSTS]
+        except HostlistError:
             return False
-        text = text.strip()
-        if (speed := _SPEED.fullmatch(text)) is not None:
-            self._settings["speed_bps"] = int(speed[1]) * 1_000_000
-        elif (lanes := _LANES.fullmatch(text)) is not None:
-            self._settings["lanes"] = int(lanes[1])
-        elif text.startswith("Link detected:"):
-            self._settings["up"] = text.endswith("yes")
+        for session in self._current:
+            session.end()
+        self._current = [Session(self._out, node) for node in nodes] or self._current
         return True
-
-    def _driver(self, number: int, found: re.Match[str]) -> None:
-        if found["key"] == "bus-info" and self._netdev is not None and _PCI.fullmatch(found["value"]):
-            self._interface(line=number, netdev=self._netdev, pci=found["value"].lower(), origin="ethtool")
-
-    def _rdma(self, number: int, found: re.Match[str]) -> None:
-        subject = Subject("rdma", found["device"], node=self._node, node_kind="host", port=int(found["port"]))
-        words = found["rest"].split()
-        for name, value in zip(words[::2], words[1::2], strict=False):
-            try:
-                parsed = read_number(value)
-            except ValueError:
-                self._notices.add("bad-number")
-                parsed = None
-            self._samples.add(number, subject, name, infiniband_meaning(name), parsed, ts_ns=self._ts_ns, quality=self._quality)
-
-    def _interface(self, **values: object) -> None:
-        self._rows += 1
-        self._interfaces.add(node=self._node, node_kind="host", **values)

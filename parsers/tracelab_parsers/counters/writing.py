@@ -63,7 +63,9 @@ class Samples:
     ) -> None:
         """One number, as printed; None where the source says that it has none. `priority` and `queue` replace those of the meaning."""
         whole = isinstance(number, int)
-        if whole and not 0 <= number <= MAX_RAW:  # type: ignore[operator]
+        if whole and meaning.stated_kind == "gauge" and -MAX_RAW <= number < 0:  # type: ignore[operator]
+            whole = False  # levels below 0 are as good as others
+        elif whole and not 0 <= number <= MAX_RAW:  # type: ignore[operator]
             self._emit.notice(
                 Notice(
                     "counter-out-of-range",

@@ -235,7 +235,7 @@ def _finding(
         kind=suspect.kind,
         severity=severity(share, enough=len(saving) > 1),
         summary=_summary(suspect, links, slowness.ratio(spans), lost, share),
-        confidence="proven" if sure else "likely",
+        confidence="possible" if not (links["tier"] == 0).any() else "proven" if sure else "likely",
         lost_s=lost / NS_PER_S,
         lost_s_low=min(*bounds, lost) / NS_PER_S,
         lost_s_high=max(*bounds, lost) / NS_PER_S,
