@@ -6,8 +6,8 @@ import re
 
 from tracelab.plugins import Emitter, EventCount, SourceFile, SourceInfo
 from tracelab_parsers.bytestream import ByteStream
-from tracelab_parsers.counters.host_output import Output
 from tracelab_parsers.counters.ethtool_session import STARTS, Session, is_netdev
+from tracelab_parsers.counters.host_output import Output
 from tracelab_parsers.nccl_json.lines import lines
 from tracelab_parsers.topology.slurm_hostlist import HostlistError, expand
 

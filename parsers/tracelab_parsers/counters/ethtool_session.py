@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from tracelab_parsers.counters.host_output import Output
 from tracelab_parsers.counters.headings import Heading, heading_of
+from tracelab_parsers.counters.host_output import Output
 from tracelab_parsers.counters.names_ethernet import ethtool_meaning, is_of_port
 from tracelab_parsers.counters.names_infiniband import infiniband_meaning
 from tracelab_parsers.counters.writing import Subject, TimeQuality
