@@ -120,6 +120,16 @@ def test_a_counter_that_refreshes_every_second_and_is_read_twice_is_read_once() 
     assert found["delta"].sum() == 19_000.0
 
 
+def test_counts_that_come_every_second_and_are_read_twice() -> None:
+    """Every second count is zero; a gap of four minutes is one long interval, and its count no burst."""
+    times = [n * S // 2 for n in range(20)] + [260 * S + n * S // 2 for n in range(20)]
+    rows = [sample(t, None, kind="delta", value=0.0 if n % 2 else 1_000.0) for n, t in enumerate(times)]
+    rows[20] = sample(times[20], None, kind="delta", value=251_000.0)
+    found = counter_rates(table(rows), NO_PORTS)
+    assert found["per_s"].to_list() == pytest.approx([1_000.0] * found.height)
+    assert found["gap"].sum() == 1
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_order_and_repetitions_change_nothing(seed: int) -> None:
     rng = random.Random(seed)

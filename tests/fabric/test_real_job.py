@@ -27,3 +27,17 @@ def test_the_host_of_the_log_is_tied_to_its_ports(test_data: Callable[[str], Pat
     assert links["speed_bps"].unique().to_list() == [200_000_000_000]
     used = run.tables["endpoints"].filter(pl.col("rank") == 0).collect()
     assert used.select("host", "device", "origin").rows() == [(HOST, "mlx5_2", "edges")]
+
+
+def test_the_ports_of_a_leaf_in_half_seconds(test_data: Callable[[str], Path]) -> None:
+    """The switch refreshes about once a second, so that half of the samples are zero: rates are those of whole seconds (known truth of the set)."""
+    run = tracelab.open(test_data("jobs/llama2_7b_32xA100"))
+    rates = run.tables["counter_rates"].filter((pl.col("counter") == "bytes") & (pl.col("device") == "TwoHundredGigE1/0/25:2")).collect()
+    sent = rates.filter(pl.col("direction") == "tx").sort("start_ns")
+    told = run.tables["counters"].filter(pl.col("counter") == "utilisation").collect()
+    assert told["value"].max() == 99.84
+    assert 0.98 <= float(sent["per_s"].max()) * 8 / 200e9 <= 1.0  # type: ignore[arg-type]
+    spent = (sent["end_ns"] - sent["start_ns"]).sum() / 1e9
+    assert abs(sent["delta"].sum() / spent / 1e9 - 8.6) <= 0.3
+    longest = sent.filter(pl.col("gap")).with_columns(((pl.col("end_ns") - pl.col("start_ns")) / 1e9).alias("s")).sort("s", descending=True)["s"].to_list()
+    assert 252.0 <= longest[0] <= 254.5

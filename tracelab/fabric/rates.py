@@ -27,6 +27,8 @@ _FALLS = 3
 """And at least so many of them."""
 _TOP = 0.5
 """A counter that wraps was above this share of its range before."""
+_REPEATS = 3
+"""A device that is read more often than it refreshes repeats itself so many times at most; longer, and the port is idle."""
 _TRAFFIC = ("bytes", "packets", "rdma_bytes", "rdma_packets", "priority_bytes", "priority_packets", "queue_bytes", "queue_packets")
 
 
@@ -57,15 +59,16 @@ def counter_rates(counters: pl.DataFrame, ports: Ports) -> pl.DataFrame:
 
 
 def _fresh(rows: pl.DataFrame) -> pl.DataFrame:
-    """Samples in order, one per moment, without those that a device repeats because it refreshes more slowly than it is read.
-
-    A traffic counter that stands still in every second or third sample, never for long, repeats itself.
-    """
+    """Samples in order, one per moment, without those that a device repeats because it refreshes more slowly than it is read."""
     rows = rows.sort("series", "ts_ns", "raw").unique(["series", "ts_ns"], keep="last", maintain_order=True)
-    still = (pl.col("raw") == pl.col("raw").shift(1).over("series")).fill_null(False)
+    return _without_repeats(rows, (pl.col("raw") == pl.col("raw").shift(1).over("series")).fill_null(False))
+
+
+def _without_repeats(rows: pl.DataFrame, still: pl.Expr) -> pl.DataFrame:
+    """`rows` without the `still` ones of lazy series: a traffic counter that stands still in every second or third sample, never for long, repeats itself."""
     runs = rows.with_columns(still.alias("still")).with_columns(pl.col("still").rle_id().over("series").alias("run"))
     lengths = runs.filter("still").group_by("series", "run").agg(pl.len())
-    long = lengths.group_by("series").agg(pl.len().alias("runs"), (pl.col("len") > 3).sum().alias("long_runs"))
+    long = lengths.group_by("series").agg(pl.len().alias("runs"), (pl.col("len") > _REPEATS).sum().alias("long_runs"))
     shares = runs.group_by("series").agg(pl.col("still").mean().alias("share"), pl.len().alias("samples"), pl.col("counter").first())
     lazy = shares.join(long, on="series", how="inner")
     lazy = lazy.filter(
@@ -74,7 +77,8 @@ def _fresh(rows: pl.DataFrame) -> pl.DataFrame:
         & (pl.col("samples") >= 10)
         & (pl.col("long_runs") * 10 <= pl.col("runs"))
     )
-    repeats = pl.col("still") & pl.col("series").is_in(lazy["series"].implode())
+    brief = pl.len().over("series", "run") <= _REPEATS
+    repeats = pl.col("still") & brief & pl.col("series").is_in(lazy["series"].implode())
     return runs.filter(~repeats).drop("still", "run")
 
 
@@ -173,8 +177,13 @@ def _merged(events: pl.DataFrame) -> list[tuple[int, int, bool | None]]:
 
 
 def _counted(rows: pl.DataFrame) -> pl.DataFrame:
-    """Counts of intervals as they are stated; one without a length counts since the sample before it."""
+    """Counts of intervals as they are stated; one without a length counts since the sample before it.
+
+    A device that refreshes more slowly than it is read counts nothing in between: what it counts then is of the time since it
+    last counted.
+    """
     rows = rows.sort("series", "ts_ns", "value").unique(["series", "ts_ns"], keep="last", maintain_order=True)
+    rows = _without_repeats(rows, (pl.col("value") == 0) & pl.col("interval_ns").is_null())
     stated = pl.col("ts_ns") - pl.col("interval_ns")
     out = rows.with_columns(pl.coalesce(stated, pl.col("ts_ns").shift(1).over("series")).alias("start_ns"), pl.col("ts_ns").alias("end_ns"))
     out = out.filter(pl.col("start_ns").is_not_null() & (pl.col("end_ns") > pl.col("start_ns")))
