@@ -17,6 +17,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from tracelab.align import Aligned, align
 from tracelab.analyses import ANALYSES
 from tracelab.analysis import Outcome, run_analyses
@@ -32,7 +34,7 @@ from tracelab.ingest.rankmap import Assignment, RankMap, map_ranks
 from tracelab.ingest.scan import notices_frame, scan_fabric, scan_parsed, sources_frame
 from tracelab.ingest.store import default_store_path
 from tracelab.inspection import Inspection, inspect_job
-from tracelab.plugins import Notice
+from tracelab.plugins import Notice, parsers
 from tracelab.results import Evidence, Price, RunResult
 from tracelab.tables import ALIGNED_TABLES, CLOCKS, LINK_TABLES, PARSED_TABLES, RANKS, STEPS, TABLES, TRAFFIC_TABLES
 from tracelab.traffic.build import Traffic, traffic_tables
@@ -94,7 +96,8 @@ class Run:
         )
 
     def _unused_manifest_entries(self) -> list[FileNotice]:
-        absent = sorted(set(self.manifest.files) - {c.name for c in self.candidates}) if self.root.is_dir() else []
+        named = {*self.manifest.files, *self.manifest.tables}
+        absent = sorted(named - {c.name for c in self.candidates}) if self.root.is_dir() else []
         hint = "paths are relative to the directory, with / between folders"
         return [FileNotice(name, Notice("manifest-names-no-file", "warning", "the manifest names a file that is not there", hint)) for name in absent]
 
@@ -289,8 +292,11 @@ def open_run(
     root = Path(path)
     folder = root if os.path.isdir(root) else root.parent  # noqa: PTH112  # unlike is_dir, never raises
     settings = load_manifest(folder, Path(manifest) if manifest is not None else None)
-    formats = {name: f.format for name, f in settings.files.items() if f.format is not None}
+    formats = dict.fromkeys(settings.tables, next((name for name, p in parsers().items() if "tables" in p.option_names), ""))
+    formats |= {name: f.format for name, f in settings.files.items() if f.format is not None}
     candidates = discover(root, formats)
     candidates = [replace(c, parser=None, ignored=True) if settings.files.get(c.name, _KEEP).ignore else c for c in candidates]
     store = Path(cache_dir) if cache_dir is not None else default_store_path()
-    return Run(root, settings, candidates, ingest(candidates, store, options=options, jobs=jobs, on_progress=on_progress), job)
+    described = {name: {"tables": msgspec.json.encode(table).decode()} for name, table in settings.tables.items()}
+    ingested = ingest(candidates, store, options=options, of_files=described, jobs=jobs, on_progress=on_progress)
+    return Run(root, settings, candidates, ingested, job)

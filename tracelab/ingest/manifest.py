@@ -7,7 +7,7 @@ import os
 import re
 from datetime import timedelta, timezone, tzinfo
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
@@ -61,7 +61,11 @@ class _Network(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The whole manifest. `hosts` maps an alias to the name that is meant; `network.link_gbps` is the speed of links that no source states."""
+    """The whole manifest.
+
+    `hosts` maps an alias to the name that is meant; `network.link_gbps` is the speed of links that no source states; `tables`
+    says what the columns of a table mean, by its path (see the parser of such tables).
+    """
 
     job: _Job = _Job()
     files: dict[str, FileEntry] = {}
@@ -70,6 +74,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     steps: _Steps = _Steps()
     cost: _Cost = _Cost()
     network: _Network = _Network()
+    tables: dict[str, dict[str, Any]] = {}
 
     def host(self, name: str | None) -> str | None:
         """The name that is meant by `name`."""
@@ -96,6 +101,7 @@ _KEYS = {
     "steps": ("skip",),
     "cost": ("per_gpu_hour", "currency"),
     "network": ("link_gbps",),
+    'tables."PATH"': ("time", "node", "device", "counters", "…"),
 }
 
 

@@ -65,6 +65,7 @@ class _Job:
     content: str
     parser: str
     entry: str
+    options: Options
 
 
 def usable_cores() -> int:
@@ -114,9 +115,9 @@ def _failure(e: BaseException) -> Notice:
     return Notice("parser-fault", "error", text, "this is a fault of tracelab: report it with `tracelab doctor`")
 
 
-def _parse(parser: Parser, job: _Job, store: Store, options: Options, on_progress: Callable[[int], None] | None) -> StoredSource:
+def _parse(parser: Parser, job: _Job, store: Store, on_progress: Callable[[int], None] | None) -> StoredSource:
     with store.writer(job.entry, on_progress) as writer:
-        info = parser.parse(SourceFile(job.candidate.path, job.candidate.name, options), writer)
+        info = parser.parse(SourceFile(job.candidate.path, job.candidate.name, job.options), writer)
         return writer.publish(info)
 
 
@@ -130,19 +131,19 @@ def _start_worker(shared: Any) -> None:
     _read_so_far = shared
 
 
-def _work(number: int, job: _Job, store_root: Path, options: Options) -> StoredSource:
+def _work(number: int, job: _Job, store_root: Path) -> StoredSource:
     def tell(bytes_read: int) -> None:
         _read_so_far[number] = bytes_read
 
-    return _parse(parsers()[job.parser], job, Store(store_root), options, tell)
+    return _parse(parsers()[job.parser], job, Store(store_root), tell)
 
 
-def _in_process(jobs: Sequence[_Job], store: Store, options: Options, meter: _Meter) -> dict[str, Result]:
+def _in_process(jobs: Sequence[_Job], store: Store, meter: _Meter) -> dict[str, Result]:
     out: dict[str, Result] = {}
     for job in jobs:
         name = job.candidate.name
         try:
-            out[name] = _parse(parsers()[job.parser], job, store, options, lambda n, job=job: meter.partial(job.candidate, n))  # type: ignore[misc]
+            out[name] = _parse(parsers()[job.parser], job, store, lambda n, job=job: meter.partial(job.candidate, n))  # type: ignore[misc]
         except StoreError:
             raise
         except Exception as e:  # noqa: BLE001  # the boundary of one file: whatever its parser does, the others are read
@@ -151,13 +152,13 @@ def _in_process(jobs: Sequence[_Job], store: Store, options: Options, meter: _Me
     return out
 
 
-def _one_pool(jobs: Sequence[_Job], store_root: Path, options: Options, workers: int, meter: _Meter, out: dict[str, Result]) -> list[_Job]:
+def _one_pool(jobs: Sequence[_Job], store_root: Path, workers: int, meter: _Meter, out: dict[str, Result]) -> list[_Job]:
     """Parses in new processes; returns the jobs that a dying process took with it."""
     context = multiprocessing.get_context("spawn")
     shared = context.RawArray("q", len(jobs))
     broken: list[_Job] = []
     with ProcessPoolExecutor(min(workers, len(jobs)), context, _start_worker, (shared,)) as pool:
-        waiting: dict[Future[StoredSource], _Job] = {pool.submit(_work, n, j, store_root, options): j for n, j in enumerate(jobs)}
+        waiting: dict[Future[StoredSource], _Job] = {pool.submit(_work, n, j, store_root): j for n, j in enumerate(jobs)}
         while waiting:
             done, _ = wait(waiting, timeout=0.1, return_when="FIRST_COMPLETED")
             for number, job in enumerate(jobs):
@@ -179,15 +180,15 @@ def _one_pool(jobs: Sequence[_Job], store_root: Path, options: Options, workers:
     return broken
 
 
-def _in_pool(jobs: Sequence[_Job], store_root: Path, options: Options, workers: int, meter: _Meter) -> dict[str, Result]:
+def _in_pool(jobs: Sequence[_Job], store_root: Path, workers: int, meter: _Meter) -> dict[str, Result]:
     out: dict[str, Result] = {}
     # the largest first, so that no single file is left running alone at the end
     rest = sorted(jobs, key=lambda j: (-j.candidate.total_bytes, j.candidate.name))
     for _ in range(2):
         # one worker's death fails all that wait: they are tried together once more, since most are innocent
-        rest = _one_pool(rest, store_root, options, workers, meter, out) if rest else []
+        rest = _one_pool(rest, store_root, workers, meter, out) if rest else []
     for job in rest:
-        if _one_pool([job], store_root, options, 1, meter, out):
+        if _one_pool([job], store_root, 1, meter, out):
             out[job.candidate.name] = _failure(BrokenProcessPool())
             meter.finished(job.candidate)
     return out
@@ -198,12 +199,14 @@ def ingest(
     store_root: Path,
     *,
     options: Options | None = None,
+    of_files: Mapping[str, Options] | None = None,
     jobs: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> list[Ingested]:
     """Parses the claimed ones of `candidates` that the store does not hold yet; results in the order given.
 
-    `jobs` is the number of processes (default: usable cores). Raises `StoreError` where the store cannot be written.
+    `options` hold for all files, `of_files` for single ones, by name. `jobs` is the number of processes (default: usable
+    cores). Raises `StoreError` where the store cannot be written.
     """
     options = options or {}
     store = Store(store_root)
@@ -218,20 +221,19 @@ def ingest(
         if c.name in results or c.parser is None:
             meter.finished(c)
             continue
-        entry = entry_name(keys[c.name], parsers()[c.parser], options)
+        own = {**options, **(of_files or {}).get(c.name, {})}
+        entry = entry_name(keys[c.name], parsers()[c.parser], own)
         same.setdefault(entry, []).append(c)
         found = store.lookup(entry)
         if found is not None:
             results[c.name] = found
             meter.finished(c, cached=True)
         elif entry not in todo:
-            todo[entry] = _Job(c, keys[c.name], c.parser, entry)
+            todo[entry] = _Job(c, keys[c.name], c.parser, entry, own)
     new = list(todo.values())
     work = sum(j.candidate.total_bytes * (_GZIP_RATIO if j.candidate.gzipped else 1) for j in new)
-    if workers == 1 or len(new) == 1 or work < _POOL_PAYS_BYTES:
-        parsed = _in_process(new, store, options, meter)
-    else:
-        parsed = _in_pool(new, store_root, options, workers, meter)
+    alone = workers == 1 or len(new) == 1 or work < _POOL_PAYS_BYTES
+    parsed = _in_process(new, store, meter) if alone else _in_pool(new, store_root, workers, meter)
     for entry, job in todo.items():
         for c in same[entry]:
             results[c.name] = parsed[job.candidate.name]
