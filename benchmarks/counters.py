@@ -119,7 +119,7 @@ def main() -> None:
     if args.work:
         print(json.dumps(work(args.work, args.file)))
         return
-    table = Table("format", "MB", "rows", "seconds", "rows/s", "MB/s", "peak MiB", "of which imports", title=f"{args.ports} ports, {args.seconds} s")
+    table = Table("format", "MB", "rows", "seconds", "rows/s", "MB/s", "peak MiB", "imports", title=f"{args.ports} ports, {args.seconds} s")
     with tempfile.TemporaryDirectory() as folder:
         for name, (file, write) in _FORMATS.items():
             path = Path(folder) / file

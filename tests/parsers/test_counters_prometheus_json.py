@@ -106,7 +106,7 @@ MACHINES: list[tuple[str, dict[str, str], tuple[Any, ...]]] = [
     ("DCGM_FI_DEV_GPU_TEMP", {"gpu": "2", "Hostname": "nvidia-dcgm-exporter-xpn6b", "node": "gpu-8"}, ("gpu-8", "host", "2", "gpu", None, None)),
     ("infiniband_switch_port_transmit_wait_total", {"guid": "0x506b4b03005c2740", "port": "3", "switch": "ib-leaf1", "instance": "adm:9315"},
      ("ib-leaf1", "switch", None, "switch-port", 3, "506b4b03005c2740")),
-    ("infiniband_hca_port_symbol_error_total", {"guid": "0xe003003b4bde", "port": "1", "hca": "n5 HCA-2"}, ("n5", "host", "HCA-2", "rdma", 1, "0000e003003b4bde")),
+    ("infiniband_hca_port_symbol_error_total", {"guid": "0xe003003b", "port": "1", "hca": "n5 HCA-2"}, ("n5", "host", "HCA-2", "rdma", 1, "00000000e003003b")),
     ("infiniband_portxmitwait_total", {"component": "ca", "local_name": "n6 mlx5_3", "local_guid": "0x1b", "local_port": "1"},
      ("n6", "host", "mlx5_3", "rdma", 1, "000000000000001b")),
     ("node_network_receive_packets_total", {"device": "ens1f0", "instance": "10.0.0.2:9", "nodename": "h-b"}, ("h-b", "host", "ens1f0", "netdev", None, None)),

@@ -13,7 +13,7 @@ import pytest
 from tracelab.errors import TracelabError
 from tracelab.ingest.discovery import discover
 from tracelab.ingest.heads import read_head
-from tracelab.plugins import Notice, Parser, SourceFile, SourceInfo, parsers
+from tracelab.plugins import Notice, Parser, SourceFile, SourceInfo, WithCompanions, parsers
 from tracelab.tables import FABRIC_TABLES, PARSED_TABLES, TableSpec
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_traces"
@@ -147,7 +147,9 @@ def test_the_source_is_described(path: Path) -> None:
         assert part.end_ns is not None
         assert part.start_ns <= part.end_ns
     assert emit.read == sorted(emit.read)
-    assert not emit.read or emit.read[-1] <= path.stat().st_size or _owner(path).kind == "fabric"
+    owner: object = _owner(path)
+    gathered = owner.companions(path) if isinstance(owner, WithCompanions) else None
+    assert not emit.read or emit.read[-1] <= path.stat().st_size + sum(p.stat().st_size for p in (gathered.files if gathered else ()))
 
 
 @TRACES

@@ -185,6 +185,8 @@ class Bulk:
         columns = {name: pa.array([r[i] for r in rows], COUNTER_SAMPLES.arrow.field(name).type) for i, name in enumerate(_CONSTANT)}
         constant = pa.RecordBatch.from_pydict(columns).take(pa.array(codes))
         scale = np.array([k.meaning.scale for k in self._keys])[codes]
+        with np.errstate(over="ignore"):  # what is too large for a float is no number
+            scaled = value * scale
         qualities = _dictionary(pa, [b[5] for b in self._blocks]).take(pa.array(of_block, mask=ts == NO_TIME))
         varying = {
             "line": pa.array(lines),
@@ -192,7 +194,7 @@ class Bulk:
             "time_quality": qualities,
             "interval_ns": pa.array(interval, mask=interval == NO_TIME),
             "raw": pa.array(raw, mask=~whole),
-            "value": pa.array(value * scale, mask=~stated),
+            "value": pa.array(scaled, mask=~stated | ~np.isfinite(scaled)),
             "flags": self._flags(codes, raw, whole, value, stated),
         }
         columns = {f.name: varying[f.name] if f.name in varying else constant.column(f.name) for f in COUNTER_SAMPLES.arrow}

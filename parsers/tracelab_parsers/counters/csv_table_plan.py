@@ -123,11 +123,19 @@ class _Rows(NamedTuple):
 
 
 def split_lines(lines: Sequence[str], delimiter: str) -> list[list[str]]:
-    """Lines as cells; a quoted cell that goes on over lines ends with its line."""
-    rows = list(csv.reader(lines, delimiter=delimiter, skipinitialspace=True))
-    if len(rows) != len(lines):
-        rows = [next(iter(csv.reader([line], delimiter=delimiter, skipinitialspace=True)), []) for line in lines]
-    return rows
+    """Lines as cells; a quoted cell that goes on over lines ends with its line. A line that cannot be split is one cell."""
+    try:
+        rows = list(csv.reader(lines, delimiter=delimiter, skipinitialspace=True))
+    except csv.Error:
+        rows = []
+    return rows if len(rows) == len(lines) else [_split(line, delimiter) for line in lines]
+
+
+def _split(line: str, delimiter: str) -> list[str]:
+    try:
+        return next(iter(csv.reader([line], delimiter=delimiter, skipinitialspace=True)), [])
+    except csv.Error:
+        return [line]
 
 
 def delimiter_of(heading: str) -> str | None:

@@ -1,4 +1,4 @@
-"""The parser of iproute2's JSON (`ip -s -j link`, `ip -j addr`, `rdma statistic show -j`), as the plugin registry knows it."""
+"""The parser of iproute2's JSON (`ip -s -j link`, `ip -j addr`, `rdma statistic -j`, `rdma link -j`), as the plugin registry knows it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from tracelab.tables import COUNTER_SAMPLES, INTERFACES, TableSpec
 
 __all__ = ["PARSER", "IprouteParser"]
 
-_START = re.compile(rb'(?:\xef\xbb\xbf)?(?:[^\n{\[]{0,400}\n){0,5}\s*\[\s*\{\s*"ifindex"\s*:\s*\d+\s*,\s*"(?:ifname|link)"\s*:')
+_ABOVE = rb"(?:\xef\xbb\xbf)?(?:(?![ \t]*(?:\{|\[\s*[{\]]))[^\n]{0,400}\n){0,20}[^\n{]{0,400}?\s*"
+"""Lines that tell what follows: a prompt, a moment, a heading."""
+_START = re.compile(_ABOVE + rb'\[\s*(?:\{\s*\}\s*,\s*)*\{\s*"(?:ifindex|link_index)"\s*:\s*\d+\s*,\s*"(?:ifname|link)"\s*:')
 _LINK = re.compile(rb'"(?:stats64|operstate|addr_info|link_type)"\s*:')
-_RDMA = re.compile(rb'"port"\s*:\s*\d+\s*,\s*"\w+"\s*:\s*\d+')
+_RDMA = re.compile(rb'"port"\s*:\s*\d+\s*,\s*(?:"\w+"\s*:\s*\d+|"(?:state|subnet_prefix)"\s*:\s*")')
 
 
 class IprouteParser:
     """Reads what `ip` and `rdma` print as JSON, also one output after another with lines that state moment and machine."""
 
     name = "iproute"
-    version = 1
-    title = "Network interfaces (ip -j, rdma statistic -j)"
+    version = 2
+    title = "Network interfaces (ip -j, rdma -j)"
     kind: SourceKind = "fabric"
     tables: tuple[TableSpec, ...] = (COUNTER_SAMPLES, INTERFACES)
     option_names: tuple[str, ...] = ()
@@ -31,7 +33,7 @@ class IprouteParser:
             return None
         if _LINK.search(head):
             return Match(0.95, "interfaces as ip -j lists them")
-        return Match(0.9, "counters as rdma statistic -j lists them") if _RDMA.search(head) else None
+        return Match(0.9, "devices as rdma -j lists them") if _RDMA.search(head) else None
 
     def parse(self, source: SourceFile, emit: Emitter) -> SourceInfo:
         """See `tracelab.plugins.Parser.parse`."""

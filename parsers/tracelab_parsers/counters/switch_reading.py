@@ -43,6 +43,10 @@ class JsonReading(ABC):
     def body(self, value: dict[str, Any]) -> bool:
         """Reads one output; whether it is of a known form."""
 
+    def heading(self, text: str) -> bool:  # noqa: ARG002 - most systems have prompts alone
+        """Whether a line between the outputs tells something of the next one; a reader that knows such lines keeps what it tells."""
+        return False
+
     def run(self) -> SourceInfo:
         """Emits all rows and notices, and describes the file. Raises `OSError` where it cannot be read."""
         notices = self.notices
@@ -52,7 +56,7 @@ class JsonReading(ABC):
                     self.node = item.context.node
                 self.context = item.context
                 if item.document is None:
-                    notices.add("unread-lines", None, int(bool(item.text.strip())))
+                    notices.add("unread-lines", None, int(bool(item.text.strip()) and not self.heading(item.text)))
                     continue
                 value = decode(item.document)
                 if value is None:

@@ -13,13 +13,14 @@ __all__ = ["Place", "Stated", "place_of", "stated_by"]
 
 _SEPARATOR = r"(?::|[ \t]*=|[ \t])[ \t]*(?:1:(?! ))?"
 _NAME = r"(?P<name>(?:counters/|hw_counters/|gid_attrs/ndevs/|gids/)?[\w,.-]+)"
+_OF_DEVICE = r"(?P<name>hw_counters/[\w,.-]+|node_guid|node_desc|node_type|sys_image_guid|fw_ver|board_id|hca_type|hw_rev|uevent|dev)"
 _ABOVE = r"(?P<above>(?:[^\n]*/|[\w.-]+: )?)"
 _FORMS = tuple(
     re.compile(form)
     for form in (
         rf"{_ABOVE}(?P<device>[A-Za-z][\w.-]*)/ports/(?P<port>\d{{1,3}})/{_NAME}{_SEPARATOR}(?P<value>.*)",
         rf"(?P<above>(?:\./)?)(?P<device>)ports/(?P<port>\d{{1,3}})/{_NAME}{_SEPARATOR}(?P<value>.*)",
-        rf"{_ABOVE}(?P<device>[A-Za-z][\w.-]*)/(?P<port>)(?P<name>(?:hw_counters/)?[\w,.-]+){_SEPARATOR}(?P<value>.*)",
+        rf"{_ABOVE}(?P<device>[A-Za-z][\w.-]*)/(?P<port>){_OF_DEVICE}{_SEPARATOR}(?P<value>.*)",
     )
 )
 _MARKED = re.compile(r"(?P<node>[\w.-]+): ?(?=[/.]|$)")

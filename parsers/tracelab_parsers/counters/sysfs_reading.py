@@ -22,11 +22,14 @@ __all__ = ["read_grep", "read_tree"]
 _LONGEST_VALUE = 256
 _LONGEST_LINE = 1 << 13
 _RATE = re.compile(r"([\d.]{1,8}) Gb/sec(?: \((\d{1,3})X)?")
+_STATE = re.compile(r"(?:\d: )?(NOP|DOWN|INIT|ARMED|ACTIVE|ACTIVE_DEFER)")
 _NETDEV = re.compile(r"[\w.@:-]{1,32}")
 _LID = re.compile(r"0x[0-9a-f]{1,8}|\d{1,9}")
 _HEAD = re.compile(r"==> (?P<path>\S+) <==")
 _COUNTERS = frozenset({"counters", "hw_counters"})
-_FACTS = frozenset({"rate", "state", "link_layer", "lid", "node_guid", "gids/0"})
+_FACTS = frozenset({"rate", "state", "link_layer", "lid", "node_guid", "node_desc", "gids/0"})
+_DESCRIPTION = re.compile(r"(?P<node>(?!localhost\b)[A-Za-z0-9][\w.-]{0,252}) (?P<device>[\w.-]+)")
+"""How the system describes an adapter: its host and its name; a maker's text has another form."""
 _NO_COUNTERS = frozenset({"lifespan"})
 """How often the hardware refreshes its counters, in ms."""
 _FULL_32 = str(2**32 - 1)
@@ -78,6 +81,12 @@ class _Snapshots:
         elif not folder:
             _learn(facts, leaf, text)
 
+    def described(self, place: Place) -> None:
+        """A description of an adapter names the machine of all that follow, where nothing else did."""
+        found = _DESCRIPTION.fullmatch(place.value.strip()) if place.name == "node_desc" else None
+        if found is not None and (found["device"] == place.device or found["device"].startswith("HCA-")):
+            self.node = self.node or found["node"]
+
     def _counter(self, line: int, place: Place, name: str, text: str) -> None:
         meaning = infiniband_meaning(name)
         flags = ("saturated",) if text == _FULL_32 and _may_be_narrow(name, meaning) else ()
@@ -112,8 +121,8 @@ def _learn(facts: dict[str, object], leaf: str, text: str) -> None:
     if leaf == "rate" and (rate := _RATE.match(text)) and rate[1].count(".") <= 1:
         facts["speed_bps"] = round(float(rate[1]) * 1e9)
         facts["lanes"] = int(rate[2]) if rate[2] else None
-    elif leaf == "state" and text:
-        facts["up"] = text.endswith("ACTIVE")
+    elif leaf == "state" and (state := _STATE.fullmatch(text)) is not None:
+        facts["up"] = state[1].startswith("ACTIVE")
     elif leaf == "link_layer" and text in ("InfiniBand", "Ethernet"):
         facts["link_layer"] = text
     elif leaf == "lid" and _LID.fullmatch(text):
@@ -133,7 +142,9 @@ def read_tree(root: Path, files: Iterable[Path], emit: Emitter) -> SourceInfo:
         except OSError:
             snapshots.out.notices.add("unreadable-value")
             continue
-        snapshots.add(number, place._replace(value=text.partition("\n")[0]))
+        place = place._replace(value=text.partition("\n")[0])
+        snapshots.described(place)
+        snapshots.add(number, place)
     return snapshots.close(torn=False)
 
 
@@ -160,7 +171,7 @@ def read_grep(source: SourceFile, emit: Emitter) -> SourceInfo:
             headed = headed if not text.strip() else None
             if place is None:
                 _between(snapshots, text, line.offset)
-            elif not line.whole and place.value[-1:].isdigit() and snapshots.out.counters:
+            elif not line.whole and snapshots.out.counters:  # what is cut may be another number
                 notices.add("truncated", line.offset)
             else:
                 _snapshot(snapshots, line.number, place)
