@@ -138,7 +138,7 @@ def test_waits(results: dict[str, Outcome]) -> None:
 
 
 def test_all_ran(results: dict[str, Outcome]) -> None:
-    unread = ("configuration", "network", "links", "loss", "pause", "link_health", "bursts", "classes")  # no log, no counter
+    unread = ("configuration", "network", "links", "loss", "pause", "link_health", "bursts", "classes", "accounting")  # no log, no counter
     without_logs = dict.fromkeys(unread, "not_applicable")
     # No file states a ring, so that the traffic rests on the order of ranks.
     assert {k: o.status.status for k, o in results.items()} == dict.fromkeys(results, "ok") | without_logs | {"traffic": "degraded"}

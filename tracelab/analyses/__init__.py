@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracelab.analyses import breakdown, clocks, collectives, configuration, exposure, hangs, overlap, steps, stragglers, traffic, waits
-from tracelab.analyses.network import bursts, classes, faults, health, links, loss, pause
+from tracelab.analyses.network import accounting, bursts, classes, faults, health, links, loss, pause
 from tracelab.analysis import Analysis
 
 __all__ = ["ANALYSES"]
@@ -25,6 +25,7 @@ ANALYSES: tuple[Analysis, ...] = (
     health.ANALYSIS,
     bursts.ANALYSIS,
     classes.ANALYSIS,
+    accounting.ANALYSIS,
     configuration.ANALYSIS,
     clocks.ANALYSIS,
 )

@@ -24,9 +24,12 @@ _DOUBT = 0.001
 """A shift is given up where its misfit would be so much larger by chance this rarely (F-test of the two variances)."""
 _EXACT = 1e-3
 """Part of a usual interval's bytes to which a prediction is believed at best."""
+_AROUND = np.linspace(-1, 1, 21)
 _MOST_POINTS = 2_000
 _MOST_WORK = 2_000_000
 """Grid points, and grid points × intervals; beyond, every second interval is left out, and so on."""
+_AT_ONCE = 50_000
+"""Intervals × shifts held at once."""
 _MOST_MINIMA = 64
 
 
@@ -91,7 +94,7 @@ def fit_lag(samples: Samples, until: Callable[[Int], Float], spans: Intervals, s
         kept = inside(samples.start, samples.end, spans, reach)
     if kept.sum() < _LEAST or reach < max(least, 1):
         return Fit("few", int(kept.sum()), reach, ())
-    start, end, counted, weights = (a[kept] for a in (samples.start, samples.end, samples.counted, samples.weights))
+    start, end, counted, weights = samples.start[kept], samples.end[kept], samples.counted[kept], samples.weights[kept]
     usual = float(np.median(end - start))
     grid = np.linspace(-reach, reach, 2 * min(_MOST_POINTS // 2, max(50, round(reach / min(usual / 20, (step_ns or usual) / 100)))) + 1)
     every = -(-len(start) * len(grid) // _MOST_WORK)
@@ -99,16 +102,20 @@ def fit_lag(samples: Samples, until: Callable[[Int], Float], spans: Intervals, s
     if not counted.any():
         return Fit("flat", len(start), reach, ())
 
+    def misfits(lags: Float) -> Float:
+        shift = np.round(lags).astype(np.int64)[:, None]
+        moved = np.einsum("cln,nc->ln", until(end - shift) - until(start - shift), weights)
+        power, both = (moved**2).sum(axis=1), moved @ counted
+        gain = np.maximum(np.divide(both, power, out=np.zeros_like(power), where=power > 0), 0.0)
+        return np.asarray(((counted - gain[:, None] * moved) ** 2).sum(axis=1))
+
     def misfit(lag: float) -> float:
-        shift = round(lag)
-        moved = np.einsum("cn,nc->n", until(end - shift) - until(start - shift), weights)
-        power = float(moved @ moved)
-        gain = max(float(moved @ counted) / power, 0.0) if power else 0.0
-        return float(np.sum((counted - gain * moved) ** 2))
+        return float(misfits(np.array([lag]))[0])
 
     freedom = len(start) - 2
     floor = len(start) * (_EXACT * float(counted.mean())) ** 2
-    values = np.array([misfit(x) for x in grid])
+    at_once = max(1, _AT_ONCE // len(start))
+    values = np.concatenate([misfits(grid[n : n + at_once]) for n in range(0, len(grid), at_once)])
     found = _minima(misfit, grid, values)
     if not found:
         return Fit("edge", len(start), reach, ())
@@ -122,8 +129,11 @@ def fit_lag(samples: Samples, until: Callable[[Int], Float], spans: Intervals, s
     scale = float(counted.mean())
     out = []
     for lag, value in basins:
-        around = np.linspace(-h, h, 21)
-        curvature = float(np.polyfit(around / h, [misfit(lag + x) for x in around], 2)[0]) / h**2
+        # on the scale on which the misfit grows as large again: nearer to the minimum single bursts make it rough
+        width = h
+        while width < reach / 4 and misfit(lag - width) + misfit(lag + width) < 4 * max(value, floor):
+            width *= 1.5
+        curvature = float(np.polyfit(_AROUND, misfits(lag + _AROUND * width), 2)[0]) / width**2
         se = np.sqrt(max(value, floor) / freedom / curvature) if curvature > 0 else np.inf
         out.append(Candidate(lag, float(se), float(np.sqrt(value / len(start))) / scale))
     out.sort(key=lambda c: (abs(c.lag_ns), c.lag_ns))
@@ -139,7 +149,7 @@ def _minima(misfit: Callable[[float], float], grid: Float, values: Float) -> lis
     at = np.sort(at[np.argsort(values[at], kind="stable")[:_MOST_MINIMA]])
     out = []
     for k in at:
-        best = minimize_scalar(misfit, bounds=(grid[k - 1], grid[k + 1]), method="bounded", options={"xatol": 1e4})
+        best = minimize_scalar(misfit, bounds=(grid[k - 1], grid[k + 1]), method="bounded", options={"xatol": 1e5})
         lag, value = (float(best.x), float(best.fun)) if best.fun < values[k] else (float(grid[k]), float(values[k]))
         out.append((lag, value))
     return out

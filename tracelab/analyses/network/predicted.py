@@ -76,7 +76,7 @@ def headers_of(tables: Tables, payload: int) -> Headers:
     # a frame of Ethernet holds the headers above it too
     fits = [p for p in _PAYLOADS if not frames.len() or p + _ROCE_BYTES - 18 <= int(frames.min())]  # type: ignore[arg-type]
     size = min(max(fits, default=payload), payload)
-    return Headers(_ROCE_BYTES / size, f"RoCE over IPv4, {size:,} B per packet{'' if frames.len() else ' (assumed)'}")
+    return Headers(_ROCE_BYTES / size, f"RoCE over IPv4 with {'' if frames.len() else 'an assumed '}{size:,} B per packet")
 
 
 def predicted_of(tables: Tables, headers: Headers) -> Predicted:
