@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta, timezone
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import polars as pl
 import pytest
@@ -38,9 +39,73 @@ def test_the_machine_that_a_path_names(path: str, machine: str | None) -> None:
 def test_one_machine_under_several_names() -> None:
     machines = Machines(["node-a.cluster.local", "node-b"], {"pod-7": "node-b"})
     machines.address("10.0.0.7", "node-b")
-    assert [machines.name(n) for n in ("node-a:9100", "NODE-A", "node-a.other.domain")] == ["node-a.cluster.local"] * 3
+    assert [machines.name(n) for n in ("node-a:9100", "NODE-A", "node-a.cluster.local")] == ["node-a.cluster.local"] * 3
     assert [machines.name(n) for n in ("pod-7", "10.0.0.7:57400")] == ["node-b"] * 2
     assert machines.name("leaf1:57400") == "leaf1"
+
+
+def test_hosts_of_two_domains_are_two_machines() -> None:
+    machines = Machines(["gpu1.rack-a", "gpu1.rack-b"])
+    assert [machines.name(n) for n in ("gpu1.rack-a", "GPU1.rack-b:9100", "gpu1")] == ["gpu1.rack-a", "gpu1.rack-b", "gpu1"]
+    others = Machines([])
+    assert [others.name(n) for n in ("x.a:9100", "x.b:9100")] == ["x.a", "x.b"]
+
+
+def test_addresses_with_colons_are_whole() -> None:
+    machines = Machines([])
+    names = ["fd00::1:11", "fd00::1:12", "[fd00::1]:9100", "[fd00::2]:9100"]
+    assert [machines.name(n) for n in names] == ["fd00::1:11", "fd00::1:12", "fd00::1", "fd00::2"]
+
+
+@pytest.mark.parametrize(
+    ("path", "machine"),
+    [
+        ("counters/node-1-bmc/x.prom", "node-1-bmc"),
+        ("node-2/0/link.json", "node-2"),
+        ("counters/node-2/gpu_counters.csv", "node-2"),
+        ("counters/node-10/ports_node-1.txt", "node-10"),
+        ("counters/node-0_99991231T235959Z.prom", "node-0_99991231T235959Z"),
+    ],
+)
+def test_a_folder_says_more_than_a_word_in_a_name(path: str, machine: str) -> None:
+    assert (Machines(["node-1", "node-10", "gpu"]).of_path(path) or "").startswith(machine[:6])
+    assert moment_of_path(path) is None
+
+
+def test_of_two_cables_that_claim_one_port_the_second_is_told() -> None:
+    cables = [{"a_node": "node1", "a_device": f"mlx5_{n}", "a_port": "1", "b_node": "leaf1", "b_port": "4", "origin": "table"} for n in (0, 1)]
+    fabric = fabric_tables(_tables(cables=cables), Sources(["f"], ["x"], {}), _job(["node1"]), Stated())
+    assert fabric.frames["links"].height == 1
+    assert [(n.code, n.count) for n in fabric.notices] == [("contradictory-cable", 1)]
+
+
+def test_a_switch_without_a_name_is_called_by_its_address() -> None:
+    cables = [
+        {"a_node": "node1", "a_port": "eth0", "b_node": "leaf1", "b_uid": "0c42a1000007", "b_port": "1", "origin": "lldp"},
+        {"a_node": "node2", "a_port": "eth0", "b_uid": "0c42a1000007", "b_port": "2", "origin": "lldp"},
+        {"a_node": "node2", "a_port": "eth1", "b_uid": "0c42a1000008", "b_port": "²", "origin": "lldp"},
+    ]
+    fabric = fabric_tables(_tables(cables=cables), Sources(["f"], ["x"], {}), _job(["node1", "node2"]), Stated())
+    found = fabric.frames["links"].select("a_node", "b_node", "b_port").rows()
+    assert found == [("node1", "leaf1", "1"), ("node2", "leaf1", "2"), ("node2", "0c42a1000008", "²")]
+
+
+def test_what_has_no_cable_is_no_link() -> None:
+    names = ["lo", "docker0", "veth12ab", "bond0", "eth0.100", "eth0"]
+    samples = [_sample("node1", n, S, 1, device_kind="netdev") for n in names] + [_sample("node2", n, S, 1, device_kind="netdev") for n in names]
+    samples.append(_sample("node2", "mlx5_0", S, 1, device_kind="rdma"))
+    fabric = fabric_tables(_tables(counter_samples=samples), Sources(["f"], ["iproute"], {}), _job(["node1", "node2"]), Stated())
+    assert fabric.frames["links"].select("a_node", pl.coalesce("a_device", "a_port")).rows() == [("node1", "eth0"), ("node2", "mlx5_0")]
+
+
+def test_the_zone_of_a_file_on_both_sides_of_a_change_of_time() -> None:
+    """Berlin sets its clocks back at 03:00 on 2026-10-25: 00:30 is 22:30 UTC, 05:30 is 04:30 UTC."""
+    day = 1_792_886_400 * S  # 2026-10-25T00:00:00Z
+    local = [day + minutes * 60 * S for minutes in (30, 330)]
+    samples = [_sample("node1", "eth0", t, n, time_quality="local") for n, t in enumerate(local)]
+    sources = Sources(["f"], ["ethtool"], {}, {0: ZoneInfo("Europe/Berlin")})
+    fabric = fabric_tables(_tables(counter_samples=samples), sources, _job(["node1"]), Stated())
+    assert fabric.frames["counters"]["source_ts_ns"].to_list() == [day - 90 * 60 * S, day + 270 * 60 * S]
 
 
 def test_an_address_that_two_claim_names_neither() -> None:

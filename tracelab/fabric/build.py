@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -15,6 +16,9 @@ from tracelab.fabric.samples import Sources, counters_of, machine_of
 from tracelab.fabric.wiring import End, Link, links_frame, wire
 from tracelab.plugins import Notice
 from tracelab.tables import COUNTER_RATES, COUNTERS, ENDPOINTS, LINKS
+
+_VIRTUAL = r"(?i)^(?:lo\d*|docker\d*|veth.*|cali.*|flannel.*|cni.*|br-.*|br\d+|virbr.*|bond.*|team\d*|tun.*|tap.*|ifb.*|dummy.*|sit\d*|vxlan.*|wg\d*|.*\.\d+)$"
+"""Network devices behind which there is no cable of their own."""
 
 __all__ = ["Fabric", "Job", "Stated", "fabric_tables"]
 
@@ -64,7 +68,11 @@ def fabric_tables(parsed: Mapping[str, pl.LazyFrame], sources: Sources, job: Job
     counters, notices = counters_of(_by_lid(tables["counter_samples"], tables["interfaces"]), sources, machines, job.clocks, job.window)
     adapters = Adapters([*interfaces, *_from_cables(cables), *_from_logs(job, machines), *_from_counters(counters)])
     counting = _counting(counters)
-    links = wire(cables, adapters, machines, counting, stated.link_bps)
+    links, contradicted = wire(cables, adapters, machines, counting, stated.link_bps)
+    if contradicted:
+        text = f"cables were left out because another statement claims one of their ends: {', '.join(contradicted[:3])}"
+        hint = "one of the statements is wrong or old: look at both, and remove it"
+        notices.append(Notice("contradictory-cable", "warning", text, hint, len(contradicted)))
     frames = {
         COUNTERS.name: counters,
         COUNTER_RATES.name: counter_rates(counters, _ports(adapters, links)),
@@ -152,7 +160,9 @@ def _resolved_cables(rows: pl.DataFrame, sources: Sources, machines: Machines) -
     out = []
     for row in rows.sort("source_id", "line").iter_rows(named=True):
         a, _ = machine_of(row["source_id"], row["a_node"], sources, machines)
-        b = machines.name(row["b_node"]) if row["b_node"] else None
+        # a machine without a name is called by its address, or as another source calls that
+        far = row["b_node"] or row["b_uid"]
+        b = machines.name(far) if far else None
         out.append(row | {"a_machine": a, "b_machine": b})
     return out
 
@@ -165,7 +175,7 @@ def _from_cables(cables: list[dict[str, object]]) -> list[dict[str, object]]:
             if row[f"{side}_machine"] is None:
                 continue
             device, port = row[f"{side}_device"], row[f"{side}_port"]
-            number = int(str(port)) if port is not None and str(port).isdigit() else None
+            number = int(str(port)) if port is not None and re.fullmatch(r"[0-9]{1,9}", str(port)) else None
             out.append(
                 _interface(
                     row[f"{side}_machine"],
@@ -216,8 +226,11 @@ def _interface(machine: object, kind: object, **other: object) -> dict[str, obje
 
 
 def _counting(counters: pl.DataFrame) -> list[End]:
-    """Ends of links that have counters of traffic or of errors."""
-    found = counters.filter(pl.col("device_kind").cast(pl.String).is_in(["rdma", "netdev", "switch-port"]))
+    """Ends of links that have counters of traffic or of errors: not what only exists in the kernel, nor network devices of hosts that have RDMA."""
+    kind = pl.col("device_kind").cast(pl.String)
+    found = counters.filter(kind.is_in(["rdma", "netdev", "switch-port"]))
+    beside = (kind == "netdev") & (kind == "rdma").any().over("node")
+    found = found.filter(~beside & ~((kind == "netdev") & pl.col("device").cast(pl.String).str.contains(_VIRTUAL)))
     return [(n, d) for n, d in found.select("node", end_name().alias("name")).unique().drop_nulls().sort("node", "name").iter_rows()]
 
 

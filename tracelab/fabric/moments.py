@@ -11,6 +11,8 @@ __all__ = ["moment_of_path"]
 _COMPACT = re.compile(r"(?<!\d)(\d{4})-?(\d{2})-?(\d{2})[T_ -](\d{2})[:.-]?(\d{2})[:.-]?(\d{2})(?:[.,](\d{1,9}))?(Z|[+-]\d{2}:?\d{2})?(?!\d)")
 _EPOCH = re.compile(r"(?<![\d.])(1[0-9]{9})(?:[._](\d{1,9})|(\d{3}|\d{6}|\d{9}))?(?![\d])")
 _NS = 1_000_000_000
+_FIRST_YEAR, _LAST_YEAR = 1990, 2200
+"""Other years are numbers that only look like a moment, and 64 bits of nanoseconds end in 2262."""
 
 
 def moment_of_path(path: str) -> tuple[int, bool] | None:
@@ -21,6 +23,8 @@ def moment_of_path(path: str) -> tuple[int, bool] | None:
     for part in reversed(PurePosixPath(path).parts):
         if found := _COMPACT.search(part):
             year, month, day, hour, minute, second = (int(found[n]) for n in range(1, 7))
+            if not _FIRST_YEAR <= year <= _LAST_YEAR:
+                continue
             try:
                 whole = int(datetime(year, month, day, hour, minute, second, tzinfo=UTC).timestamp())
             except ValueError:

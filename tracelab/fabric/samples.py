@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, tzinfo
+from datetime import tzinfo
+from zoneinfo import ZoneInfo
 
 import polars as pl
 import polars.selectors as cs
@@ -132,21 +133,18 @@ def machine_of(source: int, node: str | None, sources: Sources, machines: Machin
 
 
 def _in_stated_zones(rows: pl.DataFrame, sources: Sources) -> pl.DataFrame:
-    """Moments without a zone, moved where the user states that of their file; they count as having one then."""
-    shifts = []
+    """Moments without a zone, moved where the user states that of their file (the earlier one, where clocks were set back); they count as having one then."""
+    out = rows
     for source, zone in sorted(sources.zones.items()):
-        first = rows.filter((pl.col("source_id") == source) & pl.col("local"))["source_ts_ns"].min()
-        if isinstance(first, int):
-            offset = datetime.fromtimestamp(first / 1e9, UTC).replace(tzinfo=zone).utcoffset()
-            shifts.append((source, -round(offset.total_seconds() * 1e9) if offset is not None else 0))
-    if not shifts:
-        return rows
-    stated = pl.DataFrame(shifts, schema={"source_id": pl.Int32, "zone": pl.Int64}, orient="row")
-    moved = rows.join(stated, on="source_id", how="left", maintain_order="left")
-    own = pl.col("local") & pl.col("zone").is_not_null()
-    return moved.with_columns(
-        pl.when(own).then(pl.col("source_ts_ns") + pl.col("zone")).otherwise("source_ts_ns").alias("source_ts_ns"), (pl.col("local") & ~own).alias("local")
-    ).drop("zone")
+        own = (pl.col("source_id") == source) & pl.col("local") & pl.col("source_ts_ns").is_not_null()
+        if isinstance(zone, ZoneInfo):
+            moments = pl.from_epoch("source_ts_ns", time_unit="ns").dt.replace_time_zone(zone.key, ambiguous="earliest", non_existent="null")
+            moved = pl.coalesce(moments.dt.epoch("ns"), "source_ts_ns")
+        else:
+            offset = zone.utcoffset(None)
+            moved = pl.col("source_ts_ns") - (round(offset.total_seconds() * 1e9) if offset is not None else 0)
+        out = out.with_columns(pl.when(own).then(moved).otherwise("source_ts_ns").alias("source_ts_ns"), (pl.col("local") & ~own).alias("local"))
+    return out
 
 
 def _in_utc(rows: pl.DataFrame, window: tuple[int, int] | None) -> tuple[pl.DataFrame, list[Notice]]:

@@ -32,13 +32,16 @@ class Link:
     origins: set[str] = field(default_factory=set)
 
 
-def wire(cables: Sequence[Mapping[str, object]], adapters: Adapters, machines: Machines, counting: Iterable[End], speed_bps: int | None = None) -> list[Link]:
-    """All links that touch a host of the job, a switch of theirs, or another switch beside it.
+def wire(
+    cables: Sequence[Mapping[str, object]], adapters: Adapters, machines: Machines, counting: Iterable[End], speed_bps: int | None = None
+) -> tuple[list[Link], list[str]]:
+    """The links, and the cables that contradict them.
+
+    All links that touch a host of the job, a switch of theirs, or another switch beside it.
 
     `cables`: rows of the table `cables`, with resolved machines; `counting`: ends that have counters. An adapter of a job's
     host, and a port of a switch with counters, that no cable names is a link whose other end is unknown; of switches that no
-    cable ties to the job only where none is tied to it. `speed_bps` is that of
-    links of which no source states one.
+    cable ties to the job only where none is tied to it. `speed_bps` is that of links of which no source states one.
     """
     links: dict[tuple[End, End | None], Link] = {}
     for row in cables:
@@ -58,7 +61,7 @@ def wire(cables: Sequence[Mapping[str, object]], adapters: Adapters, machines: M
         if link.speed_bps is None and row["speed_bps"]:
             link.speed_bps, link.speed_origin = int(str(row["speed_bps"])), str(row["origin"])
         link.cable = link.cable or (str(row["cable"]) if row["cable"] else None)
-    out = _one_per_end(links)
+    out, contradicted = _one_per_end(links)
     out += _open_ends(out, adapters, machines, counting)
     for link in out:
         _complete(link, adapters)
@@ -67,7 +70,7 @@ def wire(cables: Sequence[Mapping[str, object]], adapters: Adapters, machines: M
     for link in out:
         if link.speed_bps is None and speed_bps is not None:
             link.speed_bps, link.speed_origin = speed_bps, "manifest"
-    return sorted(out, key=lambda x: (x.tier, x.a, x.b or ("", "")))
+    return sorted(out, key=lambda x: (x.tier, x.a, x.b or ("", ""))), contradicted
 
 
 def _end(row: Mapping[str, object], side: str, adapters: Adapters) -> End | None:
@@ -94,16 +97,18 @@ def _higher(row: Mapping[str, object], ends: Sequence[End | None]) -> bool:
     return ends[0] is not None and ends[1] is not None and ends[0] > ends[1]
 
 
-def _one_per_end(links: Mapping[tuple[End, End | None], Link]) -> list[Link]:
-    """Links whose ends no other statement contradicts: of two that claim one end, the one with more sources, then the first."""
+def _one_per_end(links: Mapping[tuple[End, End | None], Link]) -> tuple[list[Link], list[str]]:
+    """Links whose ends no other statement contradicts (of two that claim one end, the one with more sources, then the first), and the others."""
     taken: set[End] = set()
-    out = []
+    out, contradicted = [], []
     for link in sorted(links.values(), key=lambda x: -len(x.origins)):
         ends = {e for e in (link.a, link.b) if e is not None}
-        if not ends & taken:
+        if ends & taken:
+            contradicted.append(" to ".join(" ".join(e) for e in (link.a, link.b) if e is not None))
+        else:
             out.append(link)
             taken |= ends
-    return out
+    return out, contradicted
 
 
 def _open_ends(links: Sequence[Link], adapters: Adapters, machines: Machines, counting: Iterable[End]) -> list[Link]:
