@@ -114,12 +114,12 @@ class _Counting:
 
 
 def work(task: str, path: Path) -> dict[str, Any]:
-    """One measurement: seconds without imports, and the peak of memory."""
+    """One measurement: seconds and CPU seconds without imports, and the peak of memory."""
     rows: Counter[str] = Counter()
     if task == "pandas":
         pd = importlib.import_module("pandas")
 
-        start = time.perf_counter()
+        start, used = time.perf_counter(), time.process_time()
         connection = sqlite3.connect(path)
         for table, columns in _READ.items():
             sql = f"SELECT {columns} FROM {table}"  # noqa: S608 -- all of it stands above
@@ -128,16 +128,18 @@ def work(task: str, path: Path) -> dict[str, Any]:
         import pyarrow.compute
         import pyarrow.csv  # noqa: F401 -- loaded before the clock starts
 
+        import tracelab_parsers.nsys.pages
+        import tracelab_parsers.nsys.reading  # noqa: F401
         from tracelab.plugins import SourceFile
         from tracelab_parsers.nsys import PARSER
 
         emit = _Counting()
-        start = time.perf_counter()
+        start, used = time.perf_counter(), time.process_time()
         PARSER.parse(SourceFile(path, path.name), emit)
         rows = emit.rows
-    seconds = time.perf_counter() - start
+    seconds, cpu = time.perf_counter() - start, time.process_time() - used
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"seconds": seconds, "cpu": time.process_time(), "peak_mib": peak, "rows": dict(rows)}
+    return {"seconds": seconds, "cpu": cpu, "peak_mib": peak, "rows": dict(rows)}
 
 
 def _measured(task: str, cores: int, path: Path) -> dict[str, Any]:
@@ -170,10 +172,14 @@ def main() -> None:
         for label, task, n in who:
             results[label].append(_measured(task, n, args.file))
     megabytes = args.file.stat().st_size / 1e6
-    table = Table("reader", "seconds", "MB of file/s", "peak MiB", title=f"{megabytes:.0f} MB")
+    load = " ".join(f"{x:.1f}" for x in os.getloadavg())
+    columns = ("reader", "seconds", "CPU seconds", "MB of file/s", "MB/s of CPU time", "peak MiB")
+    table = Table(*columns, title=f"{megabytes:.0f} MB; load average after all runs {load}")
     for label, runs in results.items():
         seconds = statistics.median(r["seconds"] for r in runs)
-        table.add_row(label, f"{seconds:.1f}", f"{megabytes / seconds:.0f}", f"{max(r['peak_mib'] for r in runs):.0f}")
+        cpu = statistics.median(r["cpu"] for r in runs)
+        peak = max(r["peak_mib"] for r in runs)
+        table.add_row(label, f"{seconds:.1f}", f"{cpu:.1f}", f"{megabytes / seconds:.0f}", f"{megabytes / cpu:.0f}", f"{peak:.0f}")
     Console().print(table)
 
 

@@ -38,7 +38,7 @@ class Read:
     def rows(self, table: str) -> list[dict[str, Any]]:
         """The rows of a table in the order of their times."""
         found = pa.Table.from_batches(self.batches[table], TABLES[table].arrow).to_pylist()
-        return sorted(found, key=lambda r: (r["part"], r["source_ts_ns"], -r.get("dur_ns", 0)))
+        return sorted(found, key=lambda r: (r.get("part", 0), r.get("source_ts_ns") or 0, -(r.get("dur_ns") or 0)))
 
     def counts(self) -> dict[str, int]:
         """How many cases each notice counts."""

@@ -15,7 +15,6 @@ from tests.builders.collected import Read, read
 from tests.builders.nsys_sqlite import Export
 from tracelab.errors import TracelabError
 from tracelab_parsers.nsys import PARSER
-from tracelab_parsers.nsys.adbc import available
 from tracelab_parsers.nsys.notices import Notices
 from tracelab_parsers.nsys.source import Field
 from tracelab_parsers.nsys.sqlite import SqliteSource
@@ -234,8 +233,6 @@ def test_a_locked_database_is_read(copy: Path) -> None:
 
 @pytest.mark.parametrize("quick", [False, True])
 def test_batches_of_any_size_give_the_same(copy: Path, quick: bool) -> None:
-    if quick and not available():
-        pytest.skip("adbc-driver-sqlite is not installed")
     fields = (Field("start"), Field("streamId"), Field("nothing"), Field("blocks", product=("gridX", "gridY", "gridZ")))
     found = []
     for rows in (1_000, 7, KERNELS, 100_000):

@@ -14,6 +14,9 @@ import pytest
 
 from tests.builders.collected import Read, read
 from tracelab_parsers.nsys import PARSER
+from tracelab_parsers.nsys.notices import Notices
+from tracelab_parsers.nsys.source import Field
+from tracelab_parsers.nsys.sqlite import SqliteSource
 
 DATA = Path(os.environ.get("TRACELAB_TEST_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 TORCHRUN = DATA / "nsight" / "h100_2gpu_torchrun" / "mfu_2gpu_before.sqlite"
@@ -35,6 +38,19 @@ def _sql(path: Path, query: str) -> list[tuple[Any, ...]]:
 @pytest.fixture(scope="module")
 def torchrun() -> Read:
     return read(PARSER, _present(TORCHRUN))
+
+
+@pytest.mark.parametrize("table", ["CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS"])
+def test_pages_hold_what_sql_says(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All columns of the largest tables, and without SQLite's help."""
+    path = _present(TORCHRUN)
+    listed = [(str(name), "text" if kind == "TEXT" else "int") for _, name, kind, *_ in _sql(path, f"PRAGMA table_info({table})")]
+    expected = _sql(path, f"SELECT {','.join(name for name, _ in listed)} FROM {table} ORDER BY rowid")
+    monkeypatch.setattr(SqliteSource, "_rows_from", None)
+    with SqliteSource(path, Notices()) as source:
+        batches = list(source.batches(table, [Field(name, "text" if kind == "text" else "int") for name, kind in listed]))
+    assert [tuple(row.values()) for b in batches for row in b.to_pylist()] == expected
+    assert len(expected) > 1_000
 
 
 def test_two_ranks_in_one_file(torchrun: Read) -> None:

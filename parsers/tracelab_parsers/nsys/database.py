@@ -8,12 +8,14 @@ import re
 import shutil
 import sqlite3
 import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from tracelab.errors import TracelabError
 from tracelab_parsers.nsys.notices import Notices
 
-__all__ = ["Database", "lossy_text", "plain_tables", "quoted", "table_names", "unreadable"]
+__all__ = ["Database", "PlainTable", "lossy_text", "plain_tables", "quoted", "table_names", "unreadable"]
 
 _MAX_VALUE_BYTES = 1 << 29
 _HEADER_BYTES = 100
@@ -94,16 +96,29 @@ def table_names(path: Path) -> list[str]:
         return []
 
 
-def plain_tables(connection: sqlite3.Connection, notices: Notices) -> dict[str, tuple[str, ...]]:
-    """The ordinary tables and their columns. What else calls itself a table (a view, a virtual table) is refused."""
-    found: dict[str, tuple[str, ...]] = {}
+@dataclass(frozen=True)
+class PlainTable:
+    """Columns of a table, its first page, and the places of columns in its rows; no places of what is not stored as it is."""
+
+    columns: tuple[str, ...]
+    root: int
+    places: Mapping[str, int]
+
+
+def plain_tables(connection: sqlite3.Connection, notices: Notices) -> dict[str, PlainTable]:
+    """The ordinary tables. What else calls itself a table (a view, a virtual table) is refused."""
+    found: dict[str, PlainTable] = {}
     for name, root, sql in connection.execute("SELECT name, rootpage, sql FROM sqlite_master WHERE type = 'table'").fetchall():
         if not (isinstance(name, str) and isinstance(sql, str) and root and _PLAIN_TABLE.match(sql)):
             notices.add("table-refused")
             continue
         with contextlib.suppress(sqlite3.Error):
             # table_info leaves generated columns out: reading them would run what the file says
-            found[name] = tuple(str(row[1]) for row in connection.execute(f"PRAGMA table_info({quoted(name)})"))
+            listed = connection.execute(f"PRAGMA table_info({quoted(name)})").fetchall()
+            every = connection.execute(f"PRAGMA table_xinfo({quoted(name)})").fetchall()
+            # a key that is the number of the row is not stored among its values
+            stored = {str(row[1]): int(row[0]) for row in listed if not row[5]} if len(every) == len(listed) else {}
+            found[name] = PlainTable(tuple(str(row[1]) for row in listed), int(root), stored)
     return found
 
 
@@ -143,9 +158,9 @@ class Database:
         return folder / "export"
 
     @property
-    def uri(self) -> str | None:
-        """What another library may open the file by; None where SQLite needs settings of its own."""
-        return f"{self._path.absolute().as_uri()}?mode=ro&immutable=1" if self._immutable and not self.cut_short else None
+    def plain(self) -> Path | None:
+        """The file where its pages are all that there is; None where a log lies beside it or pages are missing."""
+        return self._path if self._immutable and not self.cut_short else None
 
     def connect(self) -> sqlite3.Connection:
         """A connection that can only read. Raises `TracelabError` where SQLite refuses the file."""

@@ -12,7 +12,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracelab.tables import GPU_SPANS
-from tracelab_parsers.nsys.columns import NONE_U32, Flags, Ints, Timed, coded, encoded, filled, int32_column, int_column, no_texts, table_batch
+from tracelab_parsers.nsys.columns import (
+    NONE_U32,
+    Flags,
+    Ints,
+    Timed,
+    coded,
+    distinct,
+    encoded,
+    filled,
+    int32_column,
+    int_column,
+    no_texts,
+    split_by,
+    table_batch,
+)
 from tracelab_parsers.nsys.context import Context
 from tracelab_parsers.nsys.names import kernel_name
 from tracelab_parsers.nsys.source import Field, newest
@@ -110,13 +124,14 @@ def _device(context: Context, batch: pa.RecordBatch, name: str, parts: Ints, *, 
     values, known = filled(batch, name, -1)
     known = known & (values >= 0) & (values != NONE_U32)
     values = values.copy()
-    for part in np.unique(parts[known]).tolist():
-        mine = known & (parts == part)
+    for part, rows in split_by(parts):
+        mine = rows if known.all() else np.flatnonzero(known & (parts == part))
         values[mine] = context.processes.device_index(part, values[mine], context.session.gpu_of)
         if counted:
             counts = context.processes.all[part].kernels
-            for device, n in zip(*np.unique(values[mine], return_counts=True), strict=True):
-                counts[int(device)] = counts.get(int(device), 0) + int(n)
+            devices, positions = distinct(values[mine])
+            for device, n in zip(devices.tolist(), np.bincount(positions).tolist(), strict=True):
+                counts[device] = counts.get(device, 0) + n
     return int32_column(values, known)
 
 
@@ -134,10 +149,13 @@ def _kernels(context: Context, batch: pa.RecordBatch, columns: dict[str, pa.Arra
 def _copies(context: Context, batch: pa.RecordBatch, columns: dict[str, pa.Array], parts: Ints) -> None:
     kinds, known = filled(batch, "copyKind")
     src, dst = filled(batch, "srcKind", -1)[0], filled(batch, "dstKind", -1)[0]
-    keys = np.stack([np.where(known, kinds, -1), src, dst], axis=1)
-    unique, positions = np.unique(keys, axis=0, return_inverse=True)
-    names = [_copy_name(int(k), int(s), int(d)) for k, s, d in unique]
-    columns["name"] = encoded(pa.array(names, pa.string()).take(pa.array(positions.ravel())))
+    # all of them are small numbers; no larger one has a name
+    most = 1 << 8
+    src, dst = np.clip(src, -1, most), np.clip(dst, -1, most)
+    shape = (most + 1, most + 2, most + 2)
+    unique, positions = distinct(np.ravel_multi_index((np.where(known & (kinds >= 0), np.minimum(kinds, most), most), src + 1, dst + 1), shape))
+    names = [_copy_name(int(k), int(s) - 1, int(d) - 1) for k, s, d in zip(*np.unravel_index(unique, shape), strict=True)]
+    columns["name"] = encoded(pa.array(names, pa.string()).take(pa.array(positions)))
     standard = {k: d for k, d in _DIRECTIONS.items() if d in _STANDARD}
     columns["copy_kind"] = _lookup((kinds, known), standard, None)
     columns["bytes"] = int_column(*filled(batch, "bytes"))
@@ -163,7 +181,7 @@ def _lookup(values: tuple[Ints, Flags], names: dict[int, str], other: str | None
     entries = list(dict.fromkeys([*names.values(), *([other] if other is not None else [])]))
     numbers = {k: entries.index(v) for k, v in names.items()}
     rest = entries.index(other) if other is not None else -1
-    unique, positions = np.unique(np.where(values[1], values[0], -1), return_inverse=True)
+    unique, positions = distinct(np.where(values[1], values[0], -1))
     codes: npt.NDArray[np.int32] = np.array([numbers.get(int(u), rest) for u in unique], np.int32)[positions]
     return coded(np.maximum(codes, 0), entries, codes >= 0)
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracelab.tables import HOST_SPANS
-from tracelab_parsers.nsys.columns import Flags, Ints, Timed, coded, encoded, filled, int_column, table_batch
+from tracelab_parsers.nsys.columns import Flags, Ints, Timed, coded, distinct, encoded, filled, int_column, table_batch
 from tracelab_parsers.nsys.context import Context
 from tracelab_parsers.nsys.joins import Joins
 from tracelab_parsers.nsys.names import api_name, split_operator
@@ -146,29 +146,28 @@ class Ranges:
         if not len(parts):
             return
         texts, numbers, operators = split_operator(self._texts(rows.batch))
-        texts = self._with_domains(rows.batch, texts)
-        codes = np.where(operators.to_numpy(zero_copy_only=False), KINDS.index("cpu_op"), KINDS.index("annotation")).astype(np.int32)
-        columns = _spans(context, rows, parts, coded(codes, KINDS), context.names.or_unnamed(encoded(texts), "NVTX_EVENTS"))
+        names = self._with_domains(rows.batch, encoded(texts))
+        codes = np.where(operators, KINDS.index("cpu_op"), KINDS.index("annotation")).astype(np.int32)
+        columns = _spans(context, rows, parts, coded(codes, KINDS), context.names.or_unnamed(names, "NVTX_EVENTS"))
         columns["sequence_number"] = numbers
         if not points:
-            self._tell(rows, parts, texts)
+            self._tell(rows, parts, names)
         yield table_batch(HOST_SPANS, columns)
 
-    def _with_domains(self, batch: pa.RecordBatch, texts: pa.Array) -> pa.Array:
-        """The texts behind the names of their domains. Where a domain was never named, NCCL's calls betray theirs."""
+    def _with_domains(self, batch: pa.RecordBatch, names: pa.DictionaryArray) -> pa.DictionaryArray:
+        """The names behind the names of their domains. Where a domain was never named, NCCL's calls betray theirs."""
         domains, stated = filled(batch, "domainId")
         tids, _ = filled(batch, "globalTid")
         named = stated & (domains != 0)
         for key, domain in self._domains if named.any() else ():
             mine = named & (domains == domain) & (process_key(tids) == key)
             if mine.any():
-                texts = _prefixed(texts, mine, self._domains[key, domain])
-        bare = pc.fill_null(pc.match_substring_regex(texts, "^nccl[A-Z]"), False).to_numpy(zero_copy_only=False)
-        return _prefixed(texts, bare, _NCCL) if bare.any() else texts
+                names = _prefixed(names, mine, self._domains[key, domain])
+        bare = _of_entries(names, pc.match_substring_regex(names.dictionary, "^nccl[A-Z]"))
+        return _prefixed(names, bare, _NCCL) if bare.any() else names
 
-    def _tell(self, rows: Timed, parts: Ints, texts: pa.Array) -> None:
-        mine: Flags = pc.fill_null(pc.starts_with(texts, f"{_NCCL}:"), False).to_numpy(zero_copy_only=False)
-        at = np.flatnonzero(mine)
+    def _tell(self, rows: Timed, parts: Ints, texts: pa.DictionaryArray) -> None:
+        at = np.flatnonzero(_of_entries(texts, pc.starts_with(texts.dictionary, f"{_NCCL}:")))
         if not len(at):
             return
         chosen = rows.batch.take(pa.array(at))
@@ -185,5 +184,25 @@ class Ranges:
                 self._nccl.range(part, tid, Call(name, start, end, facts))
 
 
-def _prefixed(texts: pa.Array, where: Flags, prefix: str) -> pa.Array:
-    return pc.if_else(pa.array(where), pc.binary_join_element_wise(prefix, texts, ":"), texts)
+def _of_entries(names: pa.DictionaryArray, flags: pa.Array) -> Flags:
+    """Which rows have an entry that is flagged."""
+    flagged = pc.fill_null(flags, False).to_numpy(zero_copy_only=False)
+    if not flagged.any():
+        return np.zeros(len(names), np.bool_)
+    codes = names.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    chosen: Flags = flagged[codes] & (codes >= 0)
+    return chosen
+
+
+def _prefixed(names: pa.DictionaryArray, where: Flags, prefix: str) -> pa.DictionaryArray:
+    """The names, those of some rows behind `prefix`; every entry of the dictionary once."""
+    codes = names.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    chosen = where & (codes >= 0)
+    used, positions = distinct(codes[chosen].astype(np.int64))
+    entries = names.dictionary
+    more = pc.binary_join_element_wise(prefix, entries.take(pa.array(used)), ":")
+    every = encoded(pa.concat_arrays([entries, more]))
+    codes = codes.copy()
+    codes[chosen] = len(entries) + positions
+    indices = every.indices.take(pa.array(codes, mask=codes < 0))
+    return pa.DictionaryArray.from_arrays(indices, every.dictionary)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tracelab_parsers.nsys.columns import Flags, Ints
+from tracelab_parsers.nsys.columns import Flags, Ints, split_by
 from tracelab_parsers.nsys.notices import Notices
 
 if TYPE_CHECKING:
@@ -37,15 +37,18 @@ class Joins:
         self._unjoinable += correlation.null_count
         values = correlation.fill_null(0).to_numpy(zero_copy_only=False)
         parts = batch.column("part").to_numpy()
-        for part in np.unique(parts).tolist():
-            self._work[part].append(values[(parts == part) & (values != 0)])
+        for part, mine in split_by(parts):
+            own = values[mine]
+            self._work[part].append(own[own != 0])
 
     def calls(self, parts: Ints, correlations: Ints, launches: int) -> None:
         """Adds calls of the API, of which so many launch kernels."""
         self.launches += launches
         usable = (correlations > 0) & (correlations < _MOST)
-        for part in np.unique(parts[usable]).tolist():
-            mine = correlations[usable & (parts == part)]
+        if not usable.all():
+            parts, correlations = parts[usable], correlations[usable]
+        for part, rows in split_by(parts):
+            mine = correlations[rows]
             highest = int(mine.max())
             called = self._called.get(part, np.zeros(0, np.bool_))
             if highest >= len(called):

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tracelab_parsers.nsys.columns import Flags, Ints, encoded
+from tracelab_parsers.nsys.columns import Flags, Ints, cut_texts, distinct, encoded
 from tracelab_parsers.nsys.notices import Notices
 from tracelab_parsers.nsys.source import Source
 
@@ -48,15 +48,15 @@ class Names:
 
     def of(self, ids: Ints, present: Flags, shape: Callable[[str], str] | None = None) -> pa.DictionaryArray:
         """The texts of `ids` through `shape`, null where not `present` or unknown."""
-        unique, positions = np.unique(ids, return_inverse=True)
+        unique, positions = distinct(ids)
         texts = [self._known.get(i) for i in self._load(unique.tolist())]
         entries: dict[str, int] = {}
         codes = np.empty(len(unique), np.int32)
         for at, text in enumerate(texts):
             codes[at] = -1 if text is None else entries.setdefault(shape(text) if shape is not None else text, len(entries))
         row_codes = codes[positions]
-        missing = ~present | (row_codes < 0)
-        indices = pa.array(np.where(missing, 0, row_codes), pa.int32(), mask=missing)
+        missing = None if present.all() and codes.min(initial=0) >= 0 else ~present | (row_codes < 0)
+        indices = pa.array(row_codes, mask=missing)
         return pa.DictionaryArray.from_arrays(indices, pa.array(list(entries), pa.string()))
 
     def _load(self, ids: list[int]) -> list[int]:
@@ -69,6 +69,11 @@ class Names:
             self._known.update((i, found.get(i)) for i in new)
         return ids
 
+    def one(self, of: int) -> str | None:
+        """One text; None where the export has none of that id."""
+        self._load([of])
+        return self._known.get(of)
+
     def or_unnamed(self, names: pa.DictionaryArray, table: str) -> pa.DictionaryArray:
         """`names` with a stand-in where there is none, counted."""
         if not names.null_count:
@@ -77,20 +82,21 @@ class Names:
         return encoded(pc.fill_null(names.cast(pa.string()), UNNAMED))
 
 
-def split_operator(texts: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
+def split_operator(texts: pa.Array) -> tuple[pa.Array, pa.Array, Flags]:
     """Names of ranges, the sequence numbers in them, and whether they are operators of PyTorch.
 
     `torch.autograd.profiler.emit_nvtx` writes `aten::mm, seq = 7, op_id = 12, sizes = …`: every name would be another.
     """
-    n = len(texts)
-    marked = pc.fill_null(pc.match_substring(texts, _MARKS[1]), False)
-    if not pc.any(marked).as_py():
-        return texts, pa.nulls(n, pa.int64()), marked
-    halves = pc.split_pattern(texts, _MARKS[0], max_splits=1)
-    has_number = pc.fill_null(pc.equal(pc.list_value_length(halves), 2), False)
-    numbers = pa.nulls(n, pa.int64())
-    if pc.any(has_number).as_py():
-        digits = pc.struct_field(pc.extract_regex(texts, r", seq = (?P<n>\d{1,18})"), "n")
-        numbers = pc.cast(pc.if_else(pc.equal(digits, ""), None, digits), pa.int64())
-    names = pc.list_element(pc.split_pattern(pc.list_element(halves, 0), _MARKS[1], max_splits=1), 0)
-    return pc.if_else(marked, names, texts), pc.if_else(marked, numbers, None), marked
+    ends = pc.fill_null(pc.find_substring(texts, _MARKS[1]), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    marked = ends >= 0
+    numbers = pa.nulls(len(texts), pa.int64())
+    if not marked.any():
+        return texts, numbers, marked
+    names = cut_texts(texts, ends)
+    at = pc.fill_null(pc.find_substring(names, _MARKS[0]), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    at[~marked] = -1
+    if (at >= 0).any():
+        digits = pc.struct_field(pc.extract_regex(names, r", seq = (?P<n>\d{1,18})"), "n")
+        numbers = pc.if_else(pa.array(at >= 0), pc.cast(pc.if_else(pc.equal(digits, ""), None, digits), pa.int64()), None)
+        names = cut_texts(names, at)
+    return names, numbers, marked

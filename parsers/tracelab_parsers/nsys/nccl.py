@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from tracelab.tables import COMM_RECORDS
 from tracelab_parsers.nsys.columns import Ints, encoded, table_batch
+from tracelab_parsers.nsys.communicators import Communicator, joined
 from tracelab_parsers.nsys.notices import Notices
 from tracelab_parsers.nsys.payload import Facts, dtype_bytes, standard_dtype
 from tracelab_parsers.nsys.ranges import OPERATIONS, Call, Unit, base_name, units
@@ -36,20 +37,13 @@ def _keys(parts: Ints, correlations: Ints) -> Ints:
 
 
 @dataclass
-class Communicator:
-    """What one process knows of a communicator: its ranks, and its own rank in it."""
-
-    size: int
-    rank: int | None
-
-
-@dataclass
 class Nccl:
     """Gathers kernels, launches and ranges while they are read, and makes the records in the end."""
 
     notices: Notices
     communicators: dict[int, dict[int, Communicator]] = field(default_factory=lambda: defaultdict(dict))
     calls: int = 0
+    seen: int = 0
     _kernels: list[tuple[Ints, Ints, Ints, Ints]] = field(default_factory=list)
     _names: list[str] = field(default_factory=list)
     _flat: tuple[Ints, ...] = ()
@@ -82,10 +76,10 @@ class Nccl:
         self._ranges[part, tid].append(call)
         name, facts = base_name(call.name), call.facts
         self.calls += name in OPERATIONS
-        if facts is not None and facts.comm is not None and facts.size:
+        self.seen += 1
+        if facts is not None and facts.comm and facts.size:
             known = self.communicators[part].get(facts.comm)
-            if known is None or known.rank is None:
-                self.communicators[part][facts.comm] = Communicator(facts.size, facts.rank)
+            self.communicators[part][facts.comm] = joined(known, facts, call.name, self.seen)
 
     def records(self, worlds: dict[int, int]) -> Iterator[pa.RecordBatch]:
         """Rows of `comm_records`; `worlds` are the sizes of the jobs of the parts, where known."""

@@ -26,6 +26,7 @@ _LABELS = {
     "rank": "rank", "commrank": "rank",
     "messagesizebytes": "bytes", "messagesize": "bytes", "bytes": "bytes", "nbytes": "bytes",
     "count": "count", "datatype": "dtype",
+    "cudadevice": "device", "cudadev": "device", "parentncclcommunicatorid": "parent", "parentcommhash": "parent", "color": "color", "key": "key",
     "root": "root", "peerrank": "peer", "peer": "peer",
     "seqnumber": "seq", "sequencenumber": "seq", "operationid": "operation_id",
 }  # fmt: skip
@@ -65,7 +66,7 @@ def dtype_bytes(dtype: str | None) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What one range states: communicator (64 bits, the same on all its ranks), its size and this rank in it, sizes, root, peer, order."""
+    """What one range states: communicator (64 bits, the same on all its ranks), its size, this rank in it, sizes, root, peer, order, parent."""
 
     comm: int | None = None
     size: int | None = None
@@ -77,6 +78,10 @@ class Facts:
     peer: int | None = None
     seq: int | None = None
     operation_id: int | None = None
+    device: int | None = None
+    parent: int | None = None
+    color: int | None = None
+    key: int | None = None
 
 
 def _facts(values: Mapping[str, Any]) -> Facts | None:
@@ -86,7 +91,7 @@ def _facts(values: Mapping[str, Any]) -> Facts | None:
         name = _LABELS.get(_plain(label))
         if name is None or name in found:
             continue
-        read = standard_dtype if name == "dtype" else _wide if name in ("comm", "operation_id") else _count
+        read = standard_dtype if name == "dtype" else _wide if name in ("comm", "operation_id", "parent") else _count
         if (understood := read(value)) is not None:
             found[name] = understood
     return Facts(**found) if found else None

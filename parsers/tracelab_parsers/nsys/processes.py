@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tracelab_parsers.nsys.columns import Flags, Ints, Timed
+from tracelab_parsers.nsys.columns import Flags, Ints, Timed, distinct, split_by
 from tracelab_parsers.nsys.notices import Notices
 
 __all__ = ["Process", "Processes", "pid_of", "process_key", "thread_of"]
@@ -67,8 +67,10 @@ class Processes:
 
     def parts(self, ids: Ints, present: Flags, *, gpu: bool) -> Ints:
         """The part of each row, -1 where its process has none. Only rows of the GPU make new parts, once there are any."""
-        keys = np.where(present, process_key(ids), _NO_PROCESS)
-        unique, positions = np.unique(keys, return_inverse=True)
+        keys = process_key(ids)
+        if not present.all():
+            keys = np.where(present, keys, _NO_PROCESS)
+        unique, positions = distinct(keys)
         self.worked = self.worked or (gpu and len(keys) > 0)
         numbers = np.array([self._number(int(k), make=gpu or not self.worked) for k in unique], np.int64)
         return numbers[positions]
@@ -92,11 +94,12 @@ class Processes:
 
     def extend(self, parts: Ints, rows: Timed, base: int) -> None:
         """Widens the windows of the parts; times that the export cut say nothing about them."""
-        real = ~rows.clamped
-        for part in np.unique(parts[real]).tolist():
-            mine = real & (parts == part)
-            ts = rows.ts[mine]
-            self.all[part].extend(int(ts.min()) + base, int((ts + rows.dur[mine]).max()) + base)
+        ts, ends = rows.ts, rows.ts + rows.dur
+        if rows.clamped.any():
+            real = ~rows.clamped
+            ts, ends, parts = ts[real], ends[real], parts[real]
+        for part, mine in split_by(parts):
+            self.all[part].extend(int(ts[mine].min()) + base, int(ends[mine].max()) + base)
 
     def device_index(self, part: int, ordinals: Ints, gpu_of: Mapping[tuple[int, int], int]) -> Ints:
         """GPUs of the host by the ordinals that a process knows them by, where the export tells; else the ordinals."""
@@ -104,5 +107,5 @@ class Processes:
         table = {cuda: gpu for (p, cuda), gpu in gpu_of.items() if p == pid}
         if not table:
             return ordinals
-        unique, positions = np.unique(ordinals, return_inverse=True)
+        unique, positions = distinct(ordinals)
         return np.array([table.get(int(o), int(o)) for o in unique], np.int64)[positions]

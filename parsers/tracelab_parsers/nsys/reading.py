@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tracelab.plugins import Emitter, EventCount, Part, SourceInfo
-from tracelab.tables import COMM_RECORDS, GPU_COUNTERS, GPU_SPANS, HOST_SPANS
+from tracelab.tables import COMM_RECORDS, GPU_SPANS, HOST_SPANS
+from tracelab_parsers.nsys.communicators import emit_communicators
 from tracelab_parsers.nsys.context import Context
-from tracelab_parsers.nsys.counters import counter_rows
+from tracelab_parsers.nsys.counters import Metrics
+from tracelab_parsers.nsys.generic import generic_metrics
 from tracelab_parsers.nsys.gpu import gpu_rows
 from tracelab_parsers.nsys.host import Ranges, api_rows, other_rows
 from tracelab_parsers.nsys.joins import Joins
@@ -26,11 +28,9 @@ _NOT_STORED = (
     "OSRT_API",
     "SCHED_EVENTS",
     "COMPOSITE_EVENTS",
-    "GENERIC_EVENTS",
     "CUDNN_EVENTS",
     "CUBLAS_EVENTS",
     "CUDA_GPU_MEMORY_USAGE_EVENTS",
-    "NET_IB_SWITCH_CONGESTION_EVENT",
 )
 _SERIOUS = 2
 _LOSS = ("dropped", "lost", "were not collected", "incomplete", "overflow")
@@ -53,8 +53,11 @@ def read_export(source: Source, emit: Emitter, notices: Notices) -> SourceInfo:
         emit.batch(HOST_SPANS, batch)
     for batch in other_rows(context):
         emit.batch(HOST_SPANS, batch)
-    for batch in counter_rows(context):
-        emit.batch(GPU_COUNTERS, batch)
+    metrics = Metrics(context, emit)
+    metrics.read()
+    generic_metrics(context, metrics)
+    metrics.samples.close()
+    emit_communicators(nccl.communicators, emit)
     ranks = _ranks(context, nccl)
     for batch in nccl.records({n: world for n, (_, world) in enumerate(ranks) if world is not None}):
         emit.batch(COMM_RECORDS, batch)
@@ -79,6 +82,8 @@ def _ranks(context: Context, nccl: Nccl) -> list[tuple[int | None, int | None]]:
     found: list[int | None] = [session.mpi_rank.get(p.key) for p in processes]
     if len(processes) == 1:
         rank = found[0] if found[0] is not None or not believed else session.env_rank
+        if rank is None and len(session.xla_ranks) == 1:
+            rank = session.xla_ranks[0]
         return [(rank, world if believed else None)]
     if world is not None and believed and not any(f is not None for f in found):
         held = [{c.rank for c in nccl.communicators[n].values() if c.size == world} for n in range(len(processes))]

@@ -9,7 +9,7 @@ from typing import Any
 
 from tracelab_parsers.nsys.source import Field, Source, newest
 
-__all__ = ["Session", "read_session"]
+__all__ = ["Session", "read_session", "small_rows"]
 
 _FACTS = {
     "EXPORT_PRODUCT_VERSION": "nsys_version",
@@ -37,6 +37,8 @@ _RANKS = (
 """Rank and number of ranks as launchers state them, the surest first. No other variable is ever kept."""
 _ALLOWED = frozenset(name for pair in _RANKS for name in pair)
 _VARIABLE = re.compile(r"(?<![A-Za-z0-9_])(" + "|".join(sorted(_ALLOWED, key=len, reverse=True)) + r")\"?\s*[=:]\s*\"?(\d{1,7})(?![\w.])")
+_XLA = re.compile(r"^Xla:.{0,40}#global=(\d{1,7})\b")
+"""How XLA names its devices: `Xla:#global=3,local=1,process=1,slice=0#`, the first the device's number in the job."""
 _MOST_ROWS = 200_000
 _ABSOLUTE_NS = 10**17
 """Session times are never three years long: what is beyond counts from the Unix epoch."""
@@ -55,6 +57,8 @@ class Session:
     facts: dict[str, str] = field(default_factory=dict)
     gpu_of: dict[tuple[int, int], int] = field(default_factory=dict)
     gpu_names: dict[int, str] = field(default_factory=dict)
+    gpu_uuids: dict[int, str] = field(default_factory=dict)
+    xla_ranks: list[int] = field(default_factory=list)
     mpi_rank: dict[int, int] = field(default_factory=dict)
 
     @property
@@ -72,7 +76,7 @@ class Session:
         self.absolute = self.absolute or ts > _ABSOLUTE_NS
 
 
-def _rows(source: Source, name: str, *fields: Field) -> Iterator[dict[str, Any]]:
+def small_rows(source: Source, name: str, *fields: Field) -> Iterator[dict[str, Any]]:
     """The rows of a small table; a hostile one is not read beyond 200,000 rows."""
     table = newest(source.tables, name)
     if table is None:
@@ -86,7 +90,7 @@ def _rows(source: Source, name: str, *fields: Field) -> Iterator[dict[str, Any]]
 
 
 def _texts(source: Source, name: str) -> Iterator[tuple[str, str]]:
-    for row in _rows(source, name, Field("name", "text"), Field("value", "text")):
+    for row in small_rows(source, name, Field("name", "text"), Field("value", "text")):
         if row["name"] is not None and row["value"] is not None:
             yield row["name"], row["value"]
 
@@ -110,7 +114,7 @@ def read_session(source: Source) -> Session:
     session.env_rank, session.env_world = _rank_of(variables)
     _clock(source, session)
     _gpus(source, session)
-    for row in _rows(source, "MPI_RANKS", Field("globalTid"), Field("rank")):
+    for row in small_rows(source, "MPI_RANKS", Field("globalTid"), Field("rank")):
         if row["globalTid"] is not None and row["rank"] is not None and row["rank"] >= 0:
             session.mpi_rank.setdefault(row["globalTid"] >> 24 & 0xFFFFFFFFFF, row["rank"])
     return session
@@ -138,14 +142,14 @@ def _rank_of(variables: Mapping[str, int]) -> tuple[int | None, int | None]:
 def _clock(source: Source, session: Session) -> None:
     facts = session.facts
     session.absolute = facts.get("time_normalize", "").lower() in {"true", "1"}
-    for row in _rows(source, "TARGET_INFO_SESSION_START_TIME", Field("utcEpochNs"), Field("systemClockNs")):
+    for row in small_rows(source, "TARGET_INFO_SESSION_START_TIME", Field("utcEpochNs"), Field("systemClockNs")):
         if row["utcEpochNs"] is not None and 0 < row["utcEpochNs"] < 1 << 62:
             session.epoch_ns = row["utcEpochNs"]
         if row["systemClockNs"] is not None and row["systemClockNs"] > 0:
             # all sessions since one boot of a host share this clock, whatever happens to that of the day
             facts["session_start_system_clock_ns"] = str(row["systemClockNs"])
         break
-    for row in _rows(source, "ANALYSIS_DETAILS", Field("duration")):
+    for row in small_rows(source, "ANALYSIS_DETAILS", Field("duration")):
         if row["duration"] is not None and 0 < row["duration"] < 1 << 60:
             session.length_ns = row["duration"]
     if session.epoch_ns is not None:
@@ -153,11 +157,15 @@ def _clock(source: Source, session: Session) -> None:
 
 
 def _gpus(source: Source, session: Session) -> None:
-    for row in _rows(source, "TARGET_INFO_GPU", Field("id"), Field("name", "text")):
+    for row in small_rows(source, "TARGET_INFO_GPU", Field("id"), Field("name", "text"), Field("uuid", "text")):
         if row["id"] is not None and row["name"]:
             session.gpu_names.setdefault(row["id"], row["name"][:100])
+        if row["id"] is not None and row["uuid"] and _SAFE.fullmatch(row["uuid"]):
+            session.gpu_uuids.setdefault(row["id"], row["uuid"])
+    named = [m for row in small_rows(source, "TARGET_INFO_NVTX_CUDA_DEVICE", Field("name", "text")) if row["name"] and (m := _XLA.search(row["name"]))]
+    session.xla_ranks = sorted({int(m.group(1)) for m in named})
     seen: dict[tuple[int, int], int] = {}
-    for row in _rows(source, "TARGET_INFO_CUDA_DEVICE", Field("gpuId"), Field("cudaId"), Field("pid")):
+    for row in small_rows(source, "TARGET_INFO_CUDA_DEVICE", Field("gpuId"), Field("cudaId"), Field("pid")):
         if None not in row.values():
             seen.setdefault((row["pid"], row["cudaId"]), row["gpuId"])
     session.gpu_of = {key: gpu for key, gpu in seen.items() if gpu >= 0}

@@ -1,7 +1,8 @@
 """Tables of an SQLite file as Arrow batches.
 
-SQLite builds one JSON array per column and batch; that costs half of what rows of Python objects do, and leaves the
-interpreter free meanwhile. Values that do not fit their column, and rows before a damage, are read one by one.
+Rows are taken from the pages of the file (see `pages`). Where those are not as usual, SQLite builds one JSON array per
+column and batch; that costs half of what rows of Python objects do, and leaves the interpreter free meanwhile. Values that
+do not fit their column, and rows before a damage, are read one by one.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from tracelab.errors import TracelabError
-from tracelab_parsers.nsys.adbc import available, driver_batches
-from tracelab_parsers.nsys.database import Database, lossy_text, plain_tables, quoted, unreadable
+from tracelab_parsers.nsys.database import Database, PlainTable, lossy_text, plain_tables, quoted, unreadable
 from tracelab_parsers.nsys.notices import Notices
 from tracelab_parsers.nsys.source import MAX_TEXT, Field, FieldKind, arrow_type, present
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from tracelab_parsers.nsys.pages import Pages
 
 __all__ = ["SqliteSource"]
 
@@ -63,13 +65,6 @@ class _Query:
         rows = ("SELECT rowid AS r,", inner, "FROM", quoted(self.table), "WHERE", condition, "ORDER BY rowid LIMIT", str(limit))
         return " ".join(("SELECT count(*),max(r),", outer, "FROM (", *rows, ")"))
 
-    def for_driver(self) -> str:
-        """As `by_row` with a first row of typed values. A scan of the table itself comes in the order of its rowids."""
-        typed = ",".join({"int": "0", "real": "0.0", "text": "''", "blob": "x''"}[f.kind] for f in self.known)
-        columns = ",".join(self.expression(f) for f in self.known)
-        clause = ["WHERE", self.where] if self.where else []
-        return " ".join(("SELECT 0,", typed, "UNION ALL SELECT rowid,", columns, "FROM", quoted(self.table), "NOT INDEXED", *clause))
-
     def by_row(self) -> str:
         """Rows of plain values, the rowid first."""
         columns = ",".join(self.expression(f) for f in self.known)
@@ -82,7 +77,7 @@ class _Query:
 class SqliteSource:
     """A `Source` over one file. Raises `TracelabError` where the file is no database or its list of tables is damaged.
 
-    `quick`: by the driver of adbc-driver-sqlite, where it is installed; the rows are the same.
+    `quick`: from the pages, where they allow it; the rows are the same.
     """
 
     def __init__(
@@ -96,12 +91,14 @@ class SqliteSource:
         self._database = Database(path, notices)
         self._connections: list[sqlite3.Connection] = []
         self._reader = ThreadPoolExecutor(1, "nsys-sqlite")
+        self._pages: Pages | None = None
         try:
-            self.tables = self._prepared()
+            self._plain = self._prepared()
+            self._open_pages(self._database.plain if quick else None)
         except BaseException:
             self.close()
             raise
-        self._driver = self._database.uri if quick and available() else None
+        self.tables = {name: t.columns for name, t in self._plain.items()}
         self._total = sum(self._sized(t) for t in self.tables) or 1
 
     def __enter__(self) -> Self:
@@ -117,9 +114,18 @@ class SqliteSource:
         self._reader.shutdown(wait=True, cancel_futures=True)
         for connection in self._connections:
             connection.close()
+        if self._pages is not None:
+            self._pages.close()
         self._database.close()
 
-    def _prepared(self) -> dict[str, tuple[str, ...]]:
+    def _open_pages(self, path: Path | None) -> None:
+        if path is not None:
+            from tracelab_parsers.nsys.pages import Pages
+
+            with contextlib.suppress(ValueError):
+                self._pages = Pages(path)
+
+    def _prepared(self) -> dict[str, PlainTable]:
         """Opens two connections, one for batches in the other thread and one for everything else; returns the tables."""
         for _ in range(2):
             self._connections.append(self._database.connect())
@@ -200,8 +206,8 @@ class SqliteSource:
 
     def _pieces(self, query: _Query) -> Iterator[pa.RecordBatch]:
         last: int | None = _FIRST
-        if self._driver is not None and query.by_rowid:
-            last = yield from self._driven(self._driver, query)
+        if self._pages is not None and not query.where:
+            last = yield from self._paged(self._pages, query)
         while query.by_rowid and last is not None:
             self._batches.text_factory = bytes
             try:
@@ -220,18 +226,22 @@ class SqliteSource:
         if last is not None:
             yield from self._rows_from(query, last, None)
 
-    def _driven(self, uri: str, query: _Query) -> Generator[pa.RecordBatch, None, int | None]:
-        """Batches by the quick driver up to the first row that it does not take; returns the last rowid, None at the end of the table."""
-        import pyarrow as pa
-
+    def _paged(self, pages: Pages, query: _Query) -> Generator[pa.RecordBatch, None, int | None]:
+        """Batches from the pages up to the first one that is not as usual; returns the last rowid, None at the end of the table."""
+        table = self._plain[query.table]
         last = _FIRST
-        schema = pa.schema([pa.field("r", pa.int64()), *(pa.field(f.name, arrow_type(f.kind)) for f in query.known)])
+        if not all(c in table.places for f in query.known for c in f.columns):
+            return last
         try:
-            for batch in driver_batches(uri, query.for_driver(), schema, self._rows):
-                if batch.num_rows:
-                    yield _batch(query, batch.columns[1:], batch.num_rows)
-                    last = batch.column(0)[-1].as_py()
-        except ValueError:
+            for rows in pages.rows(table.root, self._rows):
+                try:
+                    batch = _batch(query, rows.columns(query.known, table.places), len(rows))
+                except (ValueError, IndexError):  # of values that are not of their column's type
+                    yield from self._rows_from(query, last, len(rows))
+                else:
+                    yield from (batch.slice(begin, self._rows) for begin in range(0, len(rows), self._rows))
+                last = rows.last
+        except (ValueError, IndexError, OSError):
             return last
         return None
 

@@ -21,12 +21,14 @@ ARROW_MAGIC = b"ARROW1"
 DAMAGES = (pa.ArrowException, OSError, ValueError, RuntimeError)
 """What the readers of Parquet and Arrow raise for files that are damaged."""
 _BATCH_ROWS = 65_536
+_BUFFER = 1 << 20
+"""Bytes of a column that are read at a time: else all of a group of rows would be."""
 _STREAM_OFFSET = 8
 """Where the messages begin in an Arrow file, behind its magic and padding: they can be read where the footer is lost."""
 
 
 class _Table(Protocol):
-    """One file. Chunks are what it can read at random: row groups, record batches."""
+    """One file. Chunks are what it can read at random: row groups, record batches. `whole`: it has its end."""
 
     columns: tuple[str, ...]
     whole: bool
@@ -38,23 +40,34 @@ class _Table(Protocol):
     def chunk(self, number: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]: ...
 
 
+def _flat(schema: pa.Schema) -> tuple[str, ...]:
+    """The columns that hold one value per row, and whose names tell which they are."""
+    return tuple(f.name for f in schema if not pa.types.is_nested(f.type) and schema.names.count(f.name) == 1)
+
+
 class _ParquetTable:
-    """A Parquet file; nested columns are left out."""
+    """A Parquet file. It is opened for as long as it is read: an export has up to 200 of them."""
 
     whole = True
 
     def __init__(self, path: Path) -> None:
-        self._file = pq.ParquetFile(path)
-        self.columns = tuple(f.name for f in self._file.schema_arrow if not pa.types.is_nested(f.type))
+        self._path = path
+        with self._opened() as file:
+            self.columns = _flat(file.schema_arrow)
+            self._rows, self._groups = int(file.metadata.num_rows), int(file.metadata.num_row_groups)
+
+    def _opened(self) -> Any:
+        return pq.ParquetFile(self._path, buffer_size=_BUFFER, pre_buffer=False)
 
     def count(self) -> int:
-        return int(self._file.metadata.num_rows)
+        return self._rows
 
     def chunks(self) -> int:
-        return int(self._file.metadata.num_row_groups)
+        return self._groups
 
     def chunk(self, number: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        return self._file.iter_batches(_BATCH_ROWS, row_groups=[number], columns=list(columns), use_threads=False)  # type: ignore[no-any-return]
+        with self._opened() as file:
+            yield from file.iter_batches(_BATCH_ROWS, row_groups=[number], columns=list(columns), use_threads=False)
 
 
 class _ArrowTable:
@@ -65,45 +78,50 @@ class _ArrowTable:
         with path.open("rb") as file:
             self._filed = file.read(len(ARROW_MAGIC)) == ARROW_MAGIC
         self.whole = True
-        try:
-            self._indexed = self._filed and bool(self._opened() is not None)
-        except DAMAGES:
-            self._indexed = self.whole = False
-        with self._stream() if not self._indexed else self._opened() as reader:
-            schema = reader.schema
-        self.columns = tuple(f.name for f in schema if not pa.types.is_nested(f.type))
+        self._batches = 1
+        schema = None
+        if self._filed:
+            try:
+                with pa.OSFile(str(path)) as source, pa.ipc.open_file(source) as reader:
+                    schema, self._batches = reader.schema, int(reader.num_record_batches)
+            except DAMAGES:
+                self.whole = False
+        self._indexed = schema is not None
+        if schema is None:
+            with pa.OSFile(str(path)) as source, self._stream(source, None) as reader:
+                schema = reader.schema
+        self.columns = _flat(schema)
         self._places = {name: i for i, name in enumerate(schema.names)}
 
-    def _opened(self, columns: Sequence[str] | None = None) -> Any:
-        return pa.ipc.open_file(pa.OSFile(str(self._path)), options=self._options(columns))
-
-    def _stream(self, columns: Sequence[str] | None = None) -> Any:
-        file = pa.OSFile(str(self._path))
+    def _stream(self, source: Any, options: Any) -> Any:
         if self._filed:
-            file.seek(_STREAM_OFFSET)
-        return pa.ipc.open_stream(file, options=self._options(columns))
-
-    def _options(self, columns: Sequence[str] | None) -> Any:
-        fields = None if columns is None else [self._places[c] for c in columns]
-        return pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
+            source.seek(_STREAM_OFFSET)
+        return pa.ipc.open_stream(source, options=options)
 
     def count(self) -> int:
-        return sum(b.num_rows for n in range(self.chunks()) for b in self.chunk(n, self.columns[:1]))
+        return sum(b.num_rows for n in range(self._batches) for b in self.chunk(n, self.columns[:1]))
 
     def chunks(self) -> int:
-        if not self._indexed:
-            return 1
-        with self._opened() as reader:
-            return int(reader.num_record_batches)
+        return self._batches
 
     def chunk(self, number: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        with self._opened(columns) if self._indexed else self._stream(columns) as reader:
-            found = [reader.get_batch(number)] if self._indexed else reader
-            for batch in found:
-                safe = pa.RecordBatch.from_arrays([as_bytes(batch.column(c)) for c in columns], names=list(columns))
-                safe.validate(full=True)  # offsets of a damaged file may point anywhere
-                for start in range(0, safe.num_rows, _BATCH_ROWS):
-                    yield safe.slice(start, _BATCH_ROWS)
+        options = pa.ipc.IpcReadOptions(included_fields=[self._places[c] for c in columns], use_threads=False)
+        with pa.OSFile(str(self._path)) as source:
+            if not self._indexed:
+                with self._stream(source, options) as reader:
+                    for batch in reader:
+                        yield from _slices(batch, columns)
+                return
+            with pa.ipc.open_file(source, options=options) as reader:
+                yield from _slices(reader.get_batch(number), columns)
+
+
+def _slices(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The columns of a batch in pieces of 65,536 rows. Raises where offsets of a damaged file point outside of it."""
+    safe = pa.RecordBatch.from_arrays([as_bytes(batch.column(c)) for c in columns], names=list(columns))
+    safe.validate(full=True)
+    for start in range(0, safe.num_rows, _BATCH_ROWS):
+        yield safe.slice(start, _BATCH_ROWS)
 
 
 class ColumnarSource:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import shutil
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,16 +19,25 @@ from typing import IO
 from tracelab.errors import TracelabError
 from tracelab_parsers.nsys_forms.notices import EXPORT_COMMAND, FormNotices
 
-__all__ = ["exported", "exported_beside", "exports_of", "folders_of"]
+__all__ = ["exported", "exported_beside", "exports_of", "others_of"]
 
 SQLITE_MAGIC = b"SQLite format 3\x00"
 TIMEOUT_S = 3600
 """Exports run at some 10 MB/s; the largest reports have gigabytes."""
+_POLL_S = 0.2
+_FREE_BYTES = 1 << 30
+_MAX_RATIO = 50
+"""Exports have up to ten times the size of their report."""
+_SPARE_BYTES = 256 << 20
+"""What is left free on the disk for everybody else."""
 _PAYLOADS = ("--include-blobs=true", "--include-json=true")
 _TAIL = 4096
 _SHOWN = 300
 _OLDER_NS = 2_000_000_000
 """Copies keep times to two seconds on some file systems."""
+_PATIENCE_S = 1
+"""Once a program has ended its output is there, unless what it started holds on to it."""
+_YOURSELF = "export the report yourself, and give tracelab the SQLite file"
 _WHY = "without the options sizes and communicators of NCCL's collectives are lost"
 
 
@@ -35,10 +46,11 @@ def exports_of(path: Path) -> list[Path]:
     return [path.with_suffix(f".sqlite{end}") for end in ("", "-wal", "-journal")]
 
 
-def folders_of(path: Path) -> list[Path]:
-    """The folders that an export to Parquet or Arrow leaves beside a report."""
-    names = (f"{path.stem}{end}" for end in (".parquetdir", "_pqtdir", "_parquetdir", ".arrowdir", "_arwdir", "_arrowdir"))
-    return [folder for name in names if (folder := path.with_name(name)).is_dir()]
+def others_of(path: Path) -> list[Path]:
+    """Other exports that lie beside a report, and are sources of their own: folders of tables, JSON lines."""
+    folders = (f"{path.stem}{end}" for end in (".parquetdir", "_pqtdir", "_parquetdir", ".arrowdir", "_arwdir", "_arrowdir"))
+    files = (f"{path.stem}{end}{packed}" for end in (".jsonl", ".jsonlines", ".json") for packed in ("", ".gz", ".xz"))
+    return [*(p for n in folders if (p := path.with_name(n)).is_dir()), *(p for n in files if (p := path.with_name(n)).is_file())]
 
 
 def exported_beside(path: Path, notices: FormNotices) -> Path | None:
@@ -57,7 +69,7 @@ def exported_beside(path: Path, notices: FormNotices) -> Path | None:
 @contextmanager
 def exported(path: Path, notices: FormNotices) -> Iterator[Path]:
     """An SQLite export of a report in a temporary folder. Raises `TracelabError` where there is no `nsys`, or where it fails."""
-    command = f"{EXPORT_COMMAND} -o {path.stem}.sqlite {path.name}"
+    command = f"{EXPORT_COMMAND} -o {shlex.quote(f'{path.stem}.sqlite')} {shlex.quote(path.name)}"
     if path.suffix.lower() == ".qdstrm":
         raise TracelabError(
             "the capture was not finished: its program was killed before the report was written", hint="run QdstrmImporter on the file, or record again"
@@ -69,9 +81,10 @@ def exported(path: Path, notices: FormNotices) -> Iterator[Path]:
     with TemporaryDirectory(prefix="tracelab-") as folder:
         target = Path(folder, "export.sqlite")
         fixed = [nsys, "export", "-t", "sqlite", "--force-overwrite=true", "-o", str(target)]
-        code, said = _run([*fixed, *_PAYLOADS, str(path.absolute())], folder)
+        most = max(_FREE_BYTES, _MAX_RATIO * path.stat().st_size)
+        code, said = _run([*fixed, *_PAYLOADS, str(path.absolute())], Path(folder), most)
         if code and not target.is_file():
-            code, said_without = _run([*fixed, str(path.absolute())], folder)
+            code, said_without = _run([*fixed, str(path.absolute())], Path(folder), most)
             notices.add("export-without-payloads", int(not code))
             said = said_without or said
         if code or not target.is_file():
@@ -80,8 +93,8 @@ def exported(path: Path, notices: FormNotices) -> Iterator[Path]:
         yield target
 
 
-def _run(arguments: Sequence[str], folder: str) -> tuple[int, str]:
-    """The status of a program and the end of what it said. Raises `TracelabError` where it does not end in time or cannot be run."""
+def _run(arguments: Sequence[str], folder: Path, most: int) -> tuple[int, str]:
+    """The status of a program and the end of what it said; it may write `most` bytes. Raises `TracelabError` where it cannot be run or is stopped."""
     try:
         process = subprocess.Popen(  # noqa: S603  # a list of arguments, no shell
             arguments, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
@@ -92,17 +105,32 @@ def _run(arguments: Sequence[str], folder: str) -> tuple[int, str]:
     reader = threading.Thread(target=_keep_tail, args=(process.stdout, tail), daemon=True)
     reader.start()
     try:
-        code = process.wait(TIMEOUT_S)
-    except subprocess.TimeoutExpired as e:
-        _stop(process)
-        raise TracelabError(f"nsys export did not end within {TIMEOUT_S} s", hint="run it yourself, and give tracelab the SQLite file") from e
+        code = _wait(process, folder, most)
     except BaseException:
         _stop(process)
         raise
-    reader.join(1)
+    finally:
+        reader.join(_PATIENCE_S)
     lines = [line for line in bytes(tail).decode("utf-8", "replace").splitlines() if line.strip()]
     shown = "".join(c for c in lines[-1] if c.isprintable()).strip()[-_SHOWN:] if lines else ""
     return code, shown
+
+
+def _wait(process: subprocess.Popen[bytes], folder: Path, most: int) -> int:
+    """The status of a program once it ends. Raises `TracelabError` where it takes too long or too much room."""
+    deadline = time.monotonic() + TIMEOUT_S
+    code = None
+    while code is None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            code = process.wait(_POLL_S)
+        if code is None and time.monotonic() > deadline:
+            raise TracelabError(f"nsys export did not end within {TIMEOUT_S} s", hint=_YOURSELF)
+        size = sum(p.stat().st_size for p in folder.iterdir() if p.is_file())
+        if size > most:
+            raise TracelabError(f"nsys export wrote {size >> 20} MiB, more than any export of such a report has", hint=_YOURSELF)
+        if code is None and shutil.disk_usage(folder).free < _SPARE_BYTES:
+            raise TracelabError("nsys export fills the folder for temporary files", hint=f"set TMPDIR to a folder on a larger disk, or {_YOURSELF}")
+    return code
 
 
 def _keep_tail(stream: IO[bytes] | None, tail: bytearray) -> None:

@@ -68,6 +68,10 @@ class FormNotices(Notices):
         elif count:
             self._more[code] = self._more.get(code, 0) + int(count)
 
+    def silence(self, code: str) -> None:
+        """From now on the code is not reported."""
+        self.silent |= {code}
+
     def __contains__(self, code: str) -> bool:
         return code in self._more or super().__contains__(code)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,43 +10,48 @@ import msgspec
 
 from tracelab.errors import TracelabError
 from tracelab.plugins import Emitter, Gathering, Match, SourceFile, SourceInfo, SourceKind
-from tracelab.tables import COMM_RECORDS, GPU_COUNTERS, GPU_SPANS, HOST_SPANS, TableSpec
+from tracelab.tables import GPU_SPANS, HOST_SPANS, TableSpec
+from tracelab_parsers.nsys.parser import PARSER as SQLITE
 
 if TYPE_CHECKING:
     from tracelab_parsers.nsys_forms.notices import FormNotices
 
 __all__ = ["FOLDER", "LINES", "RECIPE", "REPORT", "STATS", "NsysFolderParser", "NsysLinesParser", "NsysRecipeParser", "NsysReportParser", "NsysStatsParser"]
 
-_TABLES: tuple[TableSpec, ...] = (GPU_SPANS, HOST_SPANS, COMM_RECORDS)
+_SHARED = 1000 * SQLITE.version
+"""Rows are made by what reads SQLite exports: where those change, these do."""
 _REPORT_SUFFIXES = frozenset({".nsys-rep", ".qdrep", ".qdstrm"})
-_REPORT_WORDS = re.compile(r"start|projected", re.IGNORECASE)
 
 
 class NsysStatsParser:
     """Reads the CSV reports of `nsys stats` that carry times; all that lie beside each other and are of one capture are one source."""
 
     name = "nsys-stats"
-    version = 1
+    version = _SHARED + 2
     title = "Nsight Systems CSV report (nsys stats)"
     kind: SourceKind = "timeline"
-    tables = _TABLES
+    tables = SQLITE.tables
     option_names: tuple[str, ...] = ()
 
-    def sniff(self, path: Path, head: bytes) -> Match | None:  # the content tells
-        """See `tracelab.plugins.Parser.sniff`."""
-        report = _first_report(head)
-        if report in (None, "nvtx_gpu_proj_trace"):
+    def sniff(self, path: Path, head: bytes) -> Match | None:
+        """See `tracelab.plugins.Parser.sniff`. Of the reports of one capture, one is claimed."""
+        if not _may_be_text(head):
             return None
-        from tracelab_parsers.nsys_forms.reports import group_of
+        from tracelab_parsers.nsys_forms.reports import PROJECTION, first_report, group_of
+        from tracelab_parsers.nsys_forms.text import decoded_head
 
-        return Match(0.9, f"the header of the report {report} of nsys stats") if group_of(path)[0] == path else None
+        report = first_report(decoded_head(head))
+        if report is None or report == PROJECTION or group_of(path)[0] != path:
+            return None
+        from tracelab_parsers.nsys_forms.recipe import is_companion
+
+        return None if is_companion(path) else Match(0.9, f"the header of the report {report} of nsys stats")
 
     def companions(self, path: Path) -> Gathering | None:
         """The other reports of the capture, for the one that stands for them."""
         from tracelab_parsers.nsys_forms.reports import group_of
 
-        first, *others = group_of(path)
-        return Gathering(path.parent, tuple(others)) if others and first == path else None
+        return _gathered(path, group_of(path)[1:])
 
     def parse(self, source: SourceFile, emit: Emitter) -> SourceInfo:
         """See `tracelab.plugins.Parser.parse`. Memory: as for an export, and 16 MB; needs room for as much as the file in the temporary folder."""
@@ -62,31 +67,16 @@ class NsysStatsParser:
             notices.add("report-only")
             info = read_export(tables, emit, notices)
         emit.progress(sum(p.stat().st_size for p in paths))
-        # times of different captures count from different moments: no two of them may be taken for one clock
+        # times of different captures count from different moments: ranks whose GPUs are numbered would be taken for one host with one clock
         parts = [msgspec.structs.replace(p, device=None) for p in info.parts]
         return msgspec.structs.replace(info, parts=parts, truncated=cut)
-
-
-def _first_report(head: bytes) -> str | None:
-    """The report whose header comes first in the first bytes of a file."""
-    from tracelab_parsers.nsys_forms.text import XZ_MAGIC, decoded_head
-
-    if not head.startswith(XZ_MAGIC) and b"\0" in head[:512] and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return None
-    from tracelab_parsers.nsys_forms.reports import find_header
-
-    for line in decoded_head(head).splitlines()[:200]:
-        header = find_header(line) if len(line) < 4096 and _REPORT_WORDS.search(line) else None
-        if header is not None:
-            return header.report
-    return None
 
 
 class NsysRecipeParser:
     """Reads the projection of NVTX ranges on the GPU that recipes of Nsight Systems (and `nsys stats`) make, with what lies beside it."""
 
     name = "nsys-recipe"
-    version = 1
+    version = _SHARED + 2
     title = "Nsight Systems projection of ranges on the GPU"
     kind: SourceKind = "timeline"
     tables: tuple[TableSpec, ...] = (GPU_SPANS, HOST_SPANS)
@@ -98,7 +88,14 @@ class NsysRecipeParser:
             from tracelab_parsers.nsys_forms.recipe import is_projection
 
             return Match(0.9, "the columns of the recipe nvtx_gpu_proj_trace") if is_projection(path) else None
-        return Match(0.9, "the header of the report nvtx_gpu_proj_trace") if _first_report(head) == "nvtx_gpu_proj_trace" else None
+        if not _may_be_text(head):
+            return None
+        from tracelab_parsers.nsys_forms.reports import PROJECTION, first_report, group_of
+        from tracelab_parsers.nsys_forms.text import decoded_head
+
+        if first_report(decoded_head(head)) != PROJECTION or group_of(path)[0] != path:
+            return None
+        return Match(0.9, "the header of the report nvtx_gpu_proj_trace")
 
     def companions(self, path: Path) -> Gathering | None:
         """What lies beside the report and is of the same capture."""
@@ -123,10 +120,10 @@ class NsysReportParser:
     """Reads reports that were not exported, by the export that lies beside one, or by having `nsys` make one."""
 
     name = "nsys-report"
-    version = 1
+    version = _SHARED + 2
     title = "Nsight Systems report"
     kind: SourceKind = "timeline"
-    tables = (*_TABLES, GPU_COUNTERS)
+    tables = SQLITE.tables
     option_names: tuple[str, ...] = ()
 
     def sniff(self, path: Path, head: bytes) -> Match | None:
@@ -143,7 +140,7 @@ class NsysReportParser:
 
     def parse(self, source: SourceFile, emit: Emitter) -> SourceInfo:
         """See `tracelab.plugins.Parser.parse`. Memory: as for an export; the export takes room in the temporary folder."""
-        from tracelab_parsers.nsys_forms.exporting import exported, exported_beside, folders_of
+        from tracelab_parsers.nsys_forms.exporting import exported, exported_beside, others_of
         from tracelab_parsers.nsys_forms.notices import FormNotices
 
         notices = FormNotices()
@@ -151,7 +148,7 @@ class NsysReportParser:
         if beside is not None:
             notices.add("exported-beside")
             return _read_sqlite(beside, emit, notices, source.path)
-        if folders_of(source.path):
+        if others_of(source.path):
             notices.add("exported-beside")
             for notice in notices.all():
                 emit.notice(notice)
@@ -174,17 +171,17 @@ class NsysFolderParser:
     """Reads exports that are folders of Parquet or Arrow files. The table of texts stands for its folder; the others are its companions."""
 
     name = "nsys-parquet"
-    version = 1
+    version = _SHARED + 2
     title = "Nsight Systems export to a folder (Parquet or Arrow)"
     kind: SourceKind = "timeline"
-    tables = (*_TABLES, GPU_COUNTERS)
+    tables = SQLITE.tables
     option_names: tuple[str, ...] = ()
 
     def sniff(self, path: Path, head: bytes) -> Match | None:
         """See `tracelab.plugins.Parser.sniff`."""
-        from tracelab_parsers.nsys_forms.folders import anchor_of, is_table
+        from tracelab_parsers.nsys_forms.folders import MAGICS, anchor_of
 
-        if not head.startswith((b"PAR1", b"ARROW1", b"\xff\xff\xff\xff")) or not is_table(path) or anchor_of(path) != path:
+        if not head.startswith(MAGICS) or anchor_of(path) != path:
             return None
         return Match(1.0, "a folder with the tables of Nsight Systems")
 
@@ -215,19 +212,24 @@ class NsysLinesParser:
     """Reads exports to JSON lines."""
 
     name = "nsys-jsonlines"
-    version = 1
+    version = _SHARED + 2
     title = "Nsight Systems export to JSON lines"
     kind: SourceKind = "timeline"
-    tables = (*_TABLES, GPU_COUNTERS)
+    tables = SQLITE.tables
     option_names: tuple[str, ...] = ()
 
     def sniff(self, path: Path, head: bytes) -> Match | None:
         """See `tracelab.plugins.Parser.sniff`."""
-        if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+        if not _may_be_text(head):
+            return None
+        from tracelab_parsers.nsys_forms.text import decoded_head
+
+        text = decoded_head(head).lstrip()
+        if not text.startswith("{"):
             return None
         from tracelab_parsers.nsys_forms.json_lines import looks_like_export
 
-        return Match(0.9, "lines of events or tables of Nsight Systems") if looks_like_export(path, head) else None
+        return Match(0.9, "lines of events or tables of Nsight Systems") if looks_like_export(path, text) else None
 
     def parse(self, source: SourceFile, emit: Emitter) -> SourceInfo:
         """See `tracelab.plugins.Parser.parse`. Memory: as for an SQLite export, 16 MB, and the longest line; takes room in the temporary folder."""
@@ -251,7 +253,12 @@ class NsysLinesParser:
         return msgspec.structs.replace(info, truncated="cut-text" in notices)
 
 
-def _gathered(path: Path, others: list[Path]) -> Gathering | None:
+def _may_be_text(head: bytes) -> bool:
+    """Whether the first bytes are those of a text, or of one that is compressed by xz."""
+    return b"\0" not in head[:512] or head.startswith((b"\xfd7zXZ", b"\xff\xfe", b"\xfe\xff"))
+
+
+def _gathered(path: Path, others: Iterable[Path]) -> Gathering | None:
     """`path` with the others that exist, below the folder that holds them all."""
     found = tuple(sorted(p for p in others if p != path and p.is_file()))
     if not found:

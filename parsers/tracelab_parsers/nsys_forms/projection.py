@@ -149,6 +149,7 @@ class Projection:
                     numbers.append(-1)
                     continue
                 rank = self.identity.ranks.get(file)
+                # neither host nor device: every input file has a clock of its own, and ranks of one host are taken to share one
                 self.parts[key] = Part(part=len(self.parts), rank=rank, pid=key[1], gpu=self.identity.gpu, time_base_lost=True)
             numbers.append(self.parts[key].part)
         return np.array(numbers, np.int64)[positions.ravel()] if n else np.zeros(0, np.int64)

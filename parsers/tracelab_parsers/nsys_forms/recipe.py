@@ -24,7 +24,7 @@ from tracelab_parsers.nsys_forms.reports import PROJECTION, column_name, group_o
 from tracelab_parsers.nsys_forms.stats import stats_source
 from tracelab_parsers.nsys_forms.writing import TableWriter
 
-__all__ = ["companions_of", "is_projection", "read_projection"]
+__all__ = ["companions_of", "is_companion", "is_projection", "read_projection"]
 
 _FILES, _DEVICES = "files.parquet", "device-metadata.parquet"
 _BESIDE = ("device-metadata.parquet", "system-metadata.parquet", "thread-metadata.parquet")
@@ -50,6 +50,12 @@ def is_projection(path: Path) -> bool:
         return _fields(pq.read_schema(path).names) is not None
     except DAMAGES:
         return False
+
+
+def is_companion(path: Path) -> bool:
+    """Whether a CSV report is read with the recipe's report in the folder beside it."""
+    home = path.parent
+    return (home / _DEVICES).is_file() and _HOST_REPORT.fullmatch(path.name) is not None and any(map(is_projection, home.glob("nvtx_gpu_proj_trace/*.parquet")))
 
 
 def companions_of(path: Path) -> list[Path]:
@@ -171,7 +177,9 @@ def _identity(path: Path, source: ColumnarSource, fields: Mapping[str, Field], n
     names = _column(path.parent / _FILES, ("File",))
     for pattern in (_RANK, _LAST_NUMBER):
         told = [int(m[1]) for n in names if (m := pattern.search(n))]
-        if len(told) == len(names) and len(set(told)) == len(names) > files[-1]:
+        # any other number at the end may be that of a host or a step
+        numbered = pattern is _RANK or sorted(told) == list(range(len(names)))
+        if numbered and len(told) == len(names) and len(set(told)) == len(names) > files[-1] >= files[0] >= 0:
             return Identity({f: told[f] for f in files}, None, gpu)
     notices.add("rank-is-order", len(files))
     return Identity({f: f for f in files}, None, gpu)

@@ -10,9 +10,23 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
 from tracelab_parsers.nsys_forms.notices import FormNotices
-from tracelab_parsers.nsys_forms.text import lines
+from tracelab_parsers.nsys_forms.text import head_of, lines
 
-__all__ = ["API_TRACE", "GPU_TRACE", "KERN_EXEC", "PROJECTION", "RANGES", "Header", "Row", "column_name", "find_header", "group_of", "read_rows"]
+__all__ = [
+    "API_TRACE",
+    "GPU_TRACE",
+    "HEADING",
+    "KERN_EXEC",
+    "PROJECTION",
+    "RANGES",
+    "Header",
+    "Row",
+    "column_name",
+    "find_header",
+    "first_report",
+    "group_of",
+    "read_rows",
+]
 
 GPU_TRACE, KERN_EXEC, PROJECTION, API_TRACE, RANGES = "cuda_gpu_trace", "cuda_kern_exec_trace", "nvtx_gpu_proj_trace", "cuda_api_trace", "nvtx_trace"
 
@@ -47,11 +61,15 @@ _GROUPED = (
 _FILE = re.compile(
     r"(?P<stem>.*?)_?(?P<report>" + "|".join(n for names in _GROUPED for n in names) + r")(?P<end>\.csv(?:\.xz|\.gz)?)", re.IGNORECASE | re.DOTALL
 )
+HEADING = 200
+"""Lines in which the first header may lie: `nsys stats` prints what it does before."""
+_LONGEST_HEADER = 4096
+_TIMES = re.compile(r"start|projected", re.IGNORECASE)
 _UNIT = re.compile(r"^\s*(?P<name>[^()\[\]]*?)\s*[(\[]\s*(?P<unit>[^()\[\]]*?)\s*[)\]]\s*$")
 _NS = {"ns": 1, "nsec": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "usec": 10**3, "ms": 10**6, "msec": 10**6, "s": 10**9, "sec": 10**9}
 _BYTES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 _DELIMITERS = ",;\t|"
-_WHOLE = re.compile(r"-?\d{1,18}")
+_PLAIN_DIGITS = 15
 _SCIENTIFIC = re.compile(r"[-+]?[\d.]{1,40}(?:[eE][-+]?\d{1,2})?")
 
 Row = Mapping[str, str]
@@ -69,10 +87,13 @@ class Header:
 
     def number(self, row: Row, column: str) -> int | None:
         """A whole number (ns where it is a time, bytes where a size); None where it is empty. `ValueError` where it is none."""
-        text = row.get(column, "").strip()
-        unit = self.units.get(column, 1)
-        if unit == 1 and _WHOLE.fullmatch(text):
-            return int(text)
+        text = row.get(column)
+        if not text:
+            return None
+        unit = self.units[column]
+        if len(text) <= _PLAIN_DIGITS and text.isascii() and text.isdigit():
+            return int(text) * unit
+        text = text.strip()
         if not text or text == "-":
             return None
         try:
@@ -101,22 +122,40 @@ def _plain(text: str, *, fraction: bool) -> str:
     return found
 
 
+def first_report(head: str) -> str | None:
+    """The report whose header comes first in the first characters of a file."""
+    if "\0" in head[:512]:
+        return None
+    for line in head.splitlines()[:HEADING]:
+        header = find_header(line)
+        if header is not None:
+            return header.report
+    return None
+
+
 def group_of(path: Path) -> list[Path]:
-    """The reports of one capture that lie beside a file, by their names, itself among them; the one that stands for all first."""
+    """The reports of one capture that lie beside a file, by their names, itself among them; the one that stands for all first.
+
+    Only one that holds a report can stand for others.
+    """
     mine = _FILE.fullmatch(path.name)
     if mine is None:
         return [path]
     found = []
     for other in path.parent.iterdir():
         m = _FILE.fullmatch(other.name)
-        if m is not None and m["stem"] == mine["stem"]:
+        if m is not None and m["stem"] == mine["stem"] and other.is_file():
             order = next(i for i, names in enumerate(_GROUPED) if m["report"].lower() in names)
             found.append((order, other.name, other))
-    return [other for _, _, other in sorted(found)]
+    ordered = [other for _, _, other in sorted(found)]
+    first = next((p for p in ordered if first_report(head_of(p)) is not None), path)
+    return [first, *(p for p in ordered if p != first)]
 
 
 def find_header(line: str) -> Header | None:
     """The report whose header a line is."""
+    if len(line) > _LONGEST_HEADER or not _TIMES.search(line):
+        return None
     for delimiter in sorted(_DELIMITERS, key=lambda d: -line.count(d)):
         try:
             cells = next(csv.reader([line], delimiter=delimiter), [])

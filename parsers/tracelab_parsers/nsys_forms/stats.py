@@ -17,7 +17,7 @@ from tracelab.errors import TracelabError
 from tracelab_parsers.nsys.source import MAX_TEXT
 from tracelab_parsers.nsys_forms.columnar import ColumnarSource
 from tracelab_parsers.nsys_forms.notices import EXPORT_COMMAND, FormNotices
-from tracelab_parsers.nsys_forms.reports import API_TRACE, GPU_TRACE, KERN_EXEC, PROJECTION, RANGES, Header, Row, find_header, read_rows
+from tracelab_parsers.nsys_forms.reports import API_TRACE, GPU_TRACE, HEADING, KERN_EXEC, PROJECTION, RANGES, Header, Row, find_header, read_rows
 from tracelab_parsers.nsys_forms.text import lines
 from tracelab_parsers.nsys_forms.writing import TableWriter
 
@@ -25,13 +25,12 @@ __all__ = ["global_id", "reports_in", "stats_source"]
 
 _PUSH_POP = 59
 _VM = 1 << 48
+_MOST_NAMES = 100_000
 _DEVICE = re.compile(r"\((\d{1,6})\)\s*$")
 _DIRECTION = re.compile(r"(HtoD|DtoH|DtoD|PtoP|HtoH|HtoA|AtoH|AtoA|AtoD|DtoA)|(Host|Device|Peer|Array)[- ]to[- ](Host|Device|Peer|Array)", re.IGNORECASE)
 _KINDS = {"HtoD": 1, "DtoH": 2, "HtoA": 3, "AtoH": 4, "AtoA": 5, "AtoD": 6, "DtoA": 7, "DtoD": 8, "HtoH": 9, "PtoP": 10}
 _UNIFIED = {"HtoD": 11, "DtoH": 12, "DtoD": 13}
 _MEMORY = {"pageable": 0, "pinned": 1, "device": 2, "array": 3, "managed": 4, "device static": 5, "managed static": 6}
-_HEADING = 200
-"""Lines in which the first header may lie: `nsys stats` prints what it does before."""
 
 
 def global_id(pid: int | None, tid: int = 0) -> int | None:
@@ -45,7 +44,7 @@ def reports_in(path: Path) -> set[str]:
     above = ""
     try:
         for number, line in enumerate(lines(path)):
-            if line is not None and (number < _HEADING or not above.strip()):
+            if line is not None and (number < HEADING or not above.strip()):
                 header = find_header(line)
                 if header is not None:
                     found.add(header.report)
@@ -65,13 +64,17 @@ class _Tables:
     pids: set[int] = field(default_factory=set)
     rows: int = 0
     _ids: dict[str, int] = field(default_factory=dict)
+    _names: int = 0
     _launches: int = 0
 
     def name(self, text: str) -> int:
         """The id of a text in StringIds."""
         text = text[:MAX_TEXT]
         if text not in self._ids:
-            self._ids[text] = len(self._ids) + 1
+            if len(self._ids) >= _MOST_NAMES:
+                self._ids.clear()
+            self._names += 1
+            self._ids[text] = self._names
             self.writer.add("StringIds", {"id": self._ids[text], "value": text}, len(text))
         return self._ids[text]
 
@@ -197,6 +200,9 @@ def stats_source(paths: Sequence[Path], notices: FormNotices, progress: Callable
     notices.add("no-gpu-report", int(not wanted & {GPU_TRACE, KERN_EXEC}))
     if {GPU_TRACE, API_TRACE} <= wanted:
         wanted -= {KERN_EXEC}
+    elif GPU_TRACE in wanted:
+        # launches are in none of the reports, which says nothing of the capture
+        notices.silence("orphan-gpu-events")
     with TemporaryDirectory(prefix="tracelab-") as folder:
         writer = TableWriter(Path(folder))
         tables = _Tables(writer, notices, frozenset(wanted))

@@ -3,113 +3,184 @@
 from __future__ import annotations
 
 import codecs
-import gzip
 import io
 import lzma
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import BinaryIO, Protocol
 
-__all__ = ["MAX_LINE", "XZ_MAGIC", "decoded_head", "encoding_of", "lines", "opened"]
+from tracelab_parsers.bytestream import ByteStream
+
+__all__ = ["MAX_LINE", "XZ_MAGIC", "LongLine", "decoded_head", "head_of", "lines"]
 
 XZ_MAGIC = b"\xfd7zXZ\x00"
 MAX_LINE = 1 << 20
-"""Characters of a line that are read unless more are asked for; a longer one is given as None."""
-_GZIP_MAGIC = b"\x1f\x8b"
+"""Characters of a line; a longer one is given as None."""
+LongLine = Callable[[Iterator[str]], None]
+"""Takes a line that is too long, in pieces; what it leaves of them is passed over."""
 _XZ_MEMORY = 256 << 20
 """A header may ask for a dictionary of 4 GiB."""
 _BLOCK = 1 << 16
+_FREE_BYTES = 256 << 20
+_MAX_RATIO = 250
+"""Lines of numbers compress twenty times, xz can reach 7,000."""
+_EVERY = 4096
 
 
-class _XzFile(io.RawIOBase):
-    """The decompressed bytes of an xz file in bounded memory; ends where the file is cut or damaged, which `cut` tells."""
+class _Bytes(Protocol):
+    """The decompressed bytes of a file; `torn` tells whether they end before they should."""
 
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self._xz = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
-        self.cut = False
+    @property
+    def torn(self) -> bool: ...
 
-    def readable(self) -> bool:
-        return True
+    @property
+    def file_position(self) -> int: ...
 
-    def readinto(self, buffer: object, /) -> int:
-        view = memoryview(buffer)  # type: ignore[arg-type]
+    def read(self, size: int) -> bytes: ...
+
+    def close(self) -> None: ...
+
+
+class _XzStream:
+    """The decompressed bytes of an xz file (of one or several streams) in bounded memory, up to where it is cut or damaged."""
+
+    def __init__(self, path: Path) -> None:
+        self._file: BinaryIO = path.open("rb", buffering=0)
+        self._limit = max(_FREE_BYTES, _MAX_RATIO * path.stat().st_size)
+        self._xz = _decompressor()
+        self._rest = b""
+        self._given = 0
+        self._ended = self.torn = False
+        self.file_position = 0
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+    def read(self, size: int) -> bytes:
+        """Some of the next bytes, none at the end."""
         data = b""
-        try:
-            while not data and not self._xz.eof:
-                data = self._xz.decompress(self._file.read(_BLOCK) if self._xz.needs_input else b"", len(view))
-                if not data and self._xz.needs_input and not self._file.peek(1):  # type: ignore[attr-defined]
-                    self.cut = not self._xz.eof
-                    break
-        except lzma.LZMAError:
-            self.cut = True
-        view[: len(data)] = data
-        return len(data)
+        while not data and not self._ended:
+            if self._xz.eof and not self._next_stream():
+                break
+            feed = self._rest if self._rest or not self._xz.needs_input else self._raw()
+            self._rest = b""
+            if not feed and self._xz.needs_input:
+                self._ended = self.torn = True
+                break
+            try:
+                data = self._xz.decompress(feed, size)
+            except lzma.LZMAError:
+                self._ended = self.torn = True
+        self._given += len(data)
+        if self._given > self._limit:
+            self._ended = self.torn = True
+        return data
+
+    def _raw(self) -> bytes:
+        data = self._file.read(_BLOCK)
+        self.file_position += len(data)
+        return data
+
+    def _next_stream(self) -> bool:
+        """Starts the stream behind one that ended; zero bytes between them are padding."""
+        rest = self._xz.unused_data.lstrip(b"\0")
+        while not rest and (more := self._raw()):
+            rest = more.lstrip(b"\0")
+        self._ended = not rest
+        self._rest, self._xz = rest, _decompressor()
+        return not self._ended
 
 
-class _GzipFile(io.RawIOBase):
-    """As `_XzFile` for gzip."""
+def _decompressor() -> lzma.LZMADecompressor:
+    return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
 
-    def __init__(self, file: IO[bytes]) -> None:
-        self._gzip = gzip.GzipFile(fileobj=file)
-        self.cut = False
+
+class _Raw(io.RawIOBase):
+    """What the classes of `io` can read text from."""
+
+    def __init__(self, source: _Bytes) -> None:
+        self._source = source
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: object, /) -> int:
         view = memoryview(buffer)  # type: ignore[arg-type]
-        try:
-            data = self._gzip.read1(len(view))
-        except (EOFError, OSError, zlib.error):
-            self.cut, data = True, b""
+        data = self._source.read(len(view))
         view[: len(data)] = data
         return len(data)
-
-
-def opened(file: IO[bytes], magic: bytes) -> tuple[IO[bytes], Callable[[], bool]]:
-    """A buffered reader of the decompressed bytes, and what tells afterwards whether the file was cut or damaged."""
-    if magic.startswith((XZ_MAGIC, _GZIP_MAGIC)):
-        raw = _XzFile(file) if magic.startswith(XZ_MAGIC) else _GzipFile(file)
-        return io.BufferedReader(raw, _BLOCK), lambda: raw.cut
-    return file, lambda: False
 
 
 def decoded_head(head: bytes) -> str:
     """The first bytes of a file as text, decompressed where they are xz."""
     if head.startswith(XZ_MAGIC):
         try:
-            head = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY).decompress(head, _BLOCK)
+            head = _decompressor().decompress(head, _BLOCK)
         except lzma.LZMAError:
             return ""
-    return head.decode(encoding_of(head), "replace")
+    return head.decode(_encoding(head), "replace")
 
 
-def encoding_of(head: bytes) -> str:
+def head_of(path: Path) -> str:
+    """The first 64 KiB of a file as text; nothing where it cannot be read."""
+    try:
+        source = _opened(path)
+    except OSError:
+        return ""
+    try:
+        return decoded_head(source.read(_BLOCK))
+    except OSError:
+        return ""
+    finally:
+        source.close()
+
+
+def _encoding(head: bytes) -> str:
     """UTF-8, or UTF-16 where the file begins so: what the shell of Windows writes."""
     return "utf-16" if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
 
 
-def lines(path: Path, progress: Callable[[int], None] | None = None, limit: int = MAX_LINE) -> Iterator[str | None]:
-    """The lines of a file with their ends; None for one that is too long, or lost to a damage of the compression (the last)."""
+def _opened(path: Path) -> _Bytes:
     with path.open("rb") as file:
-        magic = file.peek(len(XZ_MAGIC))[: len(XZ_MAGIC)]
-        reader, cut = opened(file, magic)
-        start = reader.peek(2)[:2]  # type: ignore[attr-defined]
-        text = io.TextIOWrapper(reader, encoding_of(start), "replace", newline="")
+        magic = file.read(len(XZ_MAGIC))
+    return _XzStream(path) if magic == XZ_MAGIC else ByteStream(path, max_ratio=_MAX_RATIO, free_bytes=_FREE_BYTES)
+
+
+def lines(path: Path, progress: Callable[[int], None] | None = None, long: LongLine | None = None) -> Iterator[str | None]:
+    """The lines of a file with their ends; None for one that is too long, or lost to a damage of the compression (the last).
+
+    A line that is too long goes to `long` instead, where there is one. Raises `OSError` where the file cannot be read.
+    """
+    source = _opened(path)
+    try:
+        reader = io.BufferedReader(_Raw(source), _BLOCK)
+        text = io.TextIOWrapper(reader, _encoding(reader.peek(2)[:2]), "replace", newline="")
         number = 0
-        while line := text.readline(limit):
+        while line := text.readline(MAX_LINE):
             number += 1
-            if progress is not None and number % 4096 == 0:
-                progress(file.tell())
-            if len(line) == limit and not line.endswith("\n"):
-                while rest := text.readline(_BLOCK):
-                    if rest.endswith("\n"):
-                        break
-                yield None
-            else:
+            if progress is not None and number % _EVERY == 0:
+                progress(source.file_position)
+            if len(line) < MAX_LINE or line.endswith("\n"):
                 yield line
-        if cut():
+                continue
+            pieces = _pieces(line, text)
+            if long is not None:
+                long(pieces)
+            for _ in pieces:  # up to the end of the line
+                pass
+            if long is None:
+                yield None
+        if source.torn:
             yield None
-        text.detach()
+    finally:
+        source.close()
+
+
+def _pieces(first: str, text: io.TextIOWrapper) -> Iterator[str]:
+    """A line that is too long."""
+    yield first
+    while piece := text.readline(MAX_LINE):
+        yield piece
+        if piece.endswith("\n"):
+            return

@@ -17,7 +17,10 @@ _LIMIT = float(1 << 63)
 def converted(column: pa.Array, kind: FieldKind) -> tuple[pa.Array, int]:
     """The values as `arrow_type(kind)`, and how many are of another type: those are null."""
     if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+        # long texts are cut before they are repeated for every row
+        entries, bad = converted(column.dictionary, kind)
+        found = entries.take(column.indices)
+        return found, int(found.null_count - column.null_count) if bad else 0
     found = {"int": _ints, "real": _reals, "text": _texts, "blob": _blobs}[kind](column)
     return found, int(found.null_count - column.null_count)
 

@@ -11,14 +11,14 @@ import pyarrow as pa
 
 __all__ = ["TableWriter"]
 
-_ROWS = 65_536
+_ROWS = 16_384
 _BYTES = 16 << 20
 _MOST_TABLES = 500
 _MOST_COLUMNS = 300
 
 
 class TableWriter:
-    """Takes rows by table and writes them in parts. Memory: at most 65,536 rows per table, and some 16 MB of text in all.
+    """Takes rows by table and writes them in parts. Memory: at most 16,384 rows per table, and some 16 MB of text in all.
 
     A part has the columns of its rows; a column whose values are of several types is written as text.
     """
