@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tracelab.results import Section
+from tracelab.results import DataTable, Section
 from tracelab.units import NS_PER_S
 
 __all__ = [
@@ -15,10 +15,12 @@ __all__ = [
     "Bars",
     "Figure",
     "Heatmap",
+    "Key",
     "Legend",
     "Line",
     "SectionBody",
     "Series",
+    "Switch",
     "byte_scale",
     "color_of",
     "columns",
@@ -76,6 +78,23 @@ class Legend:
 
 
 @dataclass(frozen=True)
+class Key:
+    """What a mark in a picture means: `sign` is the mark as text, in `color`, or in that of text where it is empty."""
+
+    name: str
+    color: str
+    sign: str
+
+
+@dataclass(frozen=True)
+class Switch:
+    """Something in the picture that the reader can hide: the name that it has in the drawing, and its words."""
+
+    layer: str
+    label: str
+
+
+@dataclass(frozen=True)
 class Figure:
     """A picture: `alt` says in a sentence what it shows, `table` is the id of the table that holds its numbers."""
 
@@ -98,6 +117,21 @@ class Figure:
     @property
     def legends(self) -> Sequence[Legend]:
         """Of figures whose colours follow values."""
+        return ()
+
+    @property
+    def least_width(self) -> int:
+        """Width in CSS pixels below which the picture is moved sideways rather than made smaller; 0 where it always fits."""
+        return 0
+
+    @property
+    def keys(self) -> Sequence[Key]:
+        """Of figures with marks of several kinds."""
+        return ()
+
+    @property
+    def switches(self) -> Sequence[Switch]:
+        """Of figures with parts that can be hidden."""
         return ()
 
 
@@ -179,10 +213,11 @@ class Heatmap(Figure):
 
 @dataclass(frozen=True)
 class SectionBody:
-    """What a section shows beside its tables."""
+    """What a section shows beside its tables. `tables` stand in the place of those of the same id, or, where there is none, behind the others."""
 
     figures: Sequence[Figure] = ()
     notes: Sequence[str] = ()
+    tables: Sequence[DataTable] = ()
 
 
 def color_of(part: str, others: Sequence[str] = ()) -> str:

@@ -172,7 +172,7 @@ def _sections(result: RunResult) -> list[SectionPart]:
     for section in in_order([s for s in result.sections if s is not elsewhere]):
         anchor = _anchor("section", section.id)
         # A second section of the same id keeps its tables, but its figures would claim the same places.
-        body = SectionBody() if anchor in taken else body_of(section)
+        body = SectionBody() if anchor in taken else body_of(section, result)
         while anchor in taken:
             anchor += "-again"
         taken.add(anchor)
@@ -184,7 +184,9 @@ def _sections(result: RunResult) -> list[SectionPart]:
 
 
 def _section(section: Section, body: SectionBody, anchor: str, origin: int | None) -> SectionPart:
-    views = [(t.id, table_view(t, origin_ns=origin, view_id=f"{anchor}-{i}")) for i, t in enumerate(section.tables)]
+    instead = {t.id: t for t in body.tables}
+    own = [instead.pop(t.id, t) for t in section.tables]
+    views = [(t.id, table_view(t, origin_ns=origin, view_id=f"{anchor}-{i}")) for i, t in enumerate([*own, *instead.values()])]
     blocks: list[Block] = []
     for figure in body.figures:
         place = next((i for i, (table_id, _) in enumerate(views) if table_id == figure.table), None)

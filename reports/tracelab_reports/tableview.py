@@ -25,6 +25,7 @@ _EPOCH_FROM_NS = 10**17
 """Times above this (1973) count as points of the Unix epoch, below as spans from an unknown start."""
 _EMPTY = "–"
 _SHORT = 26
+_LEAST_SHARE = 0.001
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def _plain(value: Any) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if abs(value) < 1e6 else f"{value:,.0f}"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if abs(value) < 9_999 else f"{value:,.0f}"
 
 
 def _point(origin_ns: int | None, value: float) -> str:
@@ -135,6 +136,11 @@ _BY_UNIT: dict[str, Callable[[Any], str]] = {
     "bytes": format_bytes,
     "B/s": format_rate,
     "bytes/s": format_rate,
+    "byte": format_bytes,
+    "byte/s": format_rate,
+    "bit/s": lambda n: format_bytes(n).replace("B", "bit/s"),
+    "us": lambda us: format_duration(1_000 * us),
+    "ratio": lambda share: f"{100 * share:.2g} %" if 0 < abs(share) < _LEAST_SHARE else format_share(share),
 }
 _BY_SUFFIX: tuple[tuple[str, Callable[[Any], str]], ...] = (
     ("rank", rank_label),
@@ -146,11 +152,15 @@ _BY_SUFFIX: tuple[tuple[str, Callable[[Any], str]], ...] = (
     ("_id", str),
 )
 _BY_NAME: dict[str, Callable[[Any], str]] = {"source_ts_ns": lambda ns: f"{ns} ns", "step": str, "group": str}
+_MULTIPLES = frozenset({"times", "times_peers", "max_over_mean", "expected", "jain"})
+"""Ratios that are no share of anything."""
 
 
 def _number_format(column: DataColumn) -> Callable[[Any], str]:
     if column.name in _BY_NAME:
         return _BY_NAME[column.name]
+    if column.name in _MULTIPLES:
+        return _number
     if column.unit in _BY_UNIT:
         return _BY_UNIT[column.unit]
     return next((write for suffix, write in _BY_SUFFIX if column.name.endswith(suffix)), _number)
@@ -158,8 +168,7 @@ def _number_format(column: DataColumn) -> Callable[[Any], str]:
 
 def _heading(column: DataColumn, origin_ns: int | None) -> str:
     name = {"ts_ns": "time", "source_ts_ns": "time in the source"}.get(column.name, column.name)
-    name = name.removesuffix("_bytes_per_s").removesuffix("_ns").replace("_", " ").strip() or column.name
+    name = name.removesuffix("_bytes_per_s").removesuffix("_ns").removesuffix("_bps").removesuffix("_us").replace("_", " ").strip() or column.name
     if _is_point(column) and origin_ns is not None:
         return f"{name} after job start"
-    known = {"ns", "B", "bytes", "B/s", "bytes/s", "s", "", "1"}
-    return name if column.unit in known else f"{name} [{column.unit}]"
+    return name if column.unit in {*_BY_UNIT, "", "1"} else f"{name} [{column.unit}]"

@@ -66,9 +66,17 @@
     for (const b of figure.querySelectorAll("button[data-layer]")) b.setAttribute("aria-pressed", String(b === button))
     for (const legend of figure.querySelectorAll(".legend[data-layer]")) legend.hidden = legend.dataset.layer !== layer
   }
+  const showPart = (button) => {
+    const shown = button.getAttribute("aria-pressed") !== "true"
+    const view = views.find((v) => v.model.id === button.closest("figure").querySelector(".chart").dataset.root)
+    if (!view) return
+    for (const part of [...view.model.center, ...view.model.renderers]) if (part.name === button.dataset.part) part.visible = shown
+    button.setAttribute("aria-pressed", String(shown))
+  }
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button")
     if (button?.dataset.layer) showLayer(button)
+    if (button?.dataset.part) showPart(button)
     if (button?.dataset.anchor) copyLink(button.dataset.anchor)
     if (button?.dataset.csv) saveCsv(button).catch((error) => say(`The CSV could not be made: ${error.message}`))
   })

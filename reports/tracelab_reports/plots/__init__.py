@@ -13,9 +13,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tracelab_reports.figures import COLORS, Bars, Figure, Heatmap, Line
+from tracelab_reports.linkfigures import Levels, Loads, Wiring
 from tracelab_reports.matrices import Matrix
 from tracelab_reports.plots.common import finish, plain_label
 from tracelab_reports.plots.matrix import matrix
+from tracelab_reports.plots.network import levels, loads, wiring
 from tracelab_reports.words import rank_label
 
 if TYPE_CHECKING:
@@ -82,6 +84,12 @@ def element_of(figure: Figure) -> Any:
             return _heatmap(figure)
         case Matrix():
             return matrix(figure)
+        case Loads():
+            return loads(figure)
+        case Levels():
+            return levels(figure)
+        case Wiring():
+            return wiring(figure)
         case _:
             raise TypeError(f"no drawing for figures of type {type(figure).__name__}")
 

@@ -8,19 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tracelab.results import Section
+from tracelab.results import RunResult, Section
 from tracelab_reports.figures import SectionBody
-from tracelab_reports.sections import breakdown, collectives, overlap, steps, traffic, waits
+from tracelab_reports.sections import breakdown, collectives, network, overlap, steps, traffic, waits
 
 __all__ = ["SECTIONS", "SectionView", "body_of", "in_order"]
 
 
 @dataclass(frozen=True)
 class SectionView:
-    """The id of the analysis and the function that draws its section."""
+    """The id of the analysis and the function that draws its section: from its tables alone, or `build_within` the whole document."""
 
     id: str
-    build: Callable[[Section], SectionBody]
+    build: Callable[[Section], SectionBody] | None = None
+    build_within: Callable[[Section, RunResult], SectionBody] | None = None
 
 
 SECTIONS: tuple[SectionView, ...] = (
@@ -30,13 +31,20 @@ SECTIONS: tuple[SectionView, ...] = (
     SectionView("overlap", overlap.build),
     SectionView("collectives", collectives.build),
     SectionView("traffic", traffic.build),
+    SectionView("network", build_within=network.build_faults),
+    SectionView("links", build_within=network.build_links),
+    *(SectionView(name, build_within=network.build_counters) for name in ("loss", "pause", "link_health", "bursts", "classes")),
 )
 
 
-def body_of(section: Section) -> SectionBody:
-    """Figures and notes of a section; none where no module draws it."""
+def body_of(section: Section, result: RunResult | None = None) -> SectionBody:
+    """Figures, notes and tables of a section; none where no module draws it, or where it needs the `result` that is not given."""
     view = next((v for v in SECTIONS if v.id == section.id), None)
-    return view.build(section) if view else SectionBody()
+    if view is not None and view.build is not None:
+        return view.build(section)
+    if view is not None and view.build_within is not None and result is not None:
+        return view.build_within(section, result)
+    return SectionBody()
 
 
 def in_order(sections: list[Section]) -> list[Section]:
