@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -21,6 +22,10 @@ SPEED = 200 * 10**9
 STEPS = 20
 Row = dict[str, Any]
 Rates = Mapping[tuple[int, str], Callable[[int], float]]
+
+
+def _steady(per_s: float, _: int) -> float:
+    return per_s
 
 
 class Given:
@@ -96,7 +101,7 @@ class Given:
         names = sorted({name for _, name in rates} | {"bytes"})
         for name in names:
             for n in range(sim.ranks):
-                rate = rates.get((n, name), (lambda _: 3e9) if name == "bytes" else (lambda _: 0.0))
+                rate = rates.get((n, name), partial(_steady, 3e9 if name == "bytes" else 0.0))
                 here = {"node": "leaf1", "device": f"Ethernet{n}"} if name.startswith("switch:") else {"node": f"node{n}", "device": "mlx5_0"}
                 base = {
                     **here,

@@ -49,7 +49,7 @@ def test_a_tree_of_files_is_one_source(tmp_path: Path) -> None:
 
 
 def test_names_below_the_root_of_a_tree_are_part_of_its_key(tmp_path: Path) -> None:
-    keys = []
+    keys: list[object] = []
     for device in ("mlx5_0", "mlx5_0", "mlx5_1"):
         root = tmp_path / str(len(keys))
         counters = root / device / "ports/1/counters"

@@ -46,6 +46,13 @@ def test_hidden_transfers_save_nothing() -> None:
     assert abs(saved - (sim.steps[-1] - other.steps[-1])) <= 0.1 * saved + 200 * US
 
 
+def _work(rows: np.ndarray) -> RankWork:
+    """Columns: start, end, stream, launch, match, kind; the host never waits."""
+    start, end, stream, launch, match, kind = (rows[:, column] for column in range(6))
+    none = np.empty(0, dtype=np.int64)
+    return RankWork(start, end, stream, launch, match, kind, sync_start=none, sync_end=none)
+
+
 def test_two_kernels_and_a_transfer_by_hand() -> None:
     """Rank 0 computes 0-10, rank 1 0-14, both send until 34, then compute until 44: with 8 instead of 20 the end is at 32."""
 
@@ -53,8 +60,7 @@ def test_two_kernels_and_a_transfer_by_hand() -> None:
         rows = np.array([(0, first, 7, -1, -1, 0), (first, 34, 20, -1, 5, 1), (34, 44, 7, -1, -1, 0)], dtype=np.int64) * MS
         rows[:, 2:] //= MS
         rows[:, 3] = -1
-        empty = np.empty(0, dtype=np.int64)
-        return RankWork(*rows.T, empty, empty)
+        return _work(rows)
 
     nodes = {0: contract(rank(10)), 1: contract(rank(14))}
     assert [list(n.waits_for) for n in nodes.values()] == [[-1, 0, 1], [-1, 0, 1]]
@@ -66,8 +72,7 @@ def test_two_kernels_and_a_transfer_by_hand() -> None:
 def test_work_that_follows_at_once_is_one_node() -> None:
     rows = np.array([(0, 5, 7, -1, -1, 0), (5, 9, 7, -1, -1, 0), (9, 12, 7, -1, -1, 0)], dtype=np.int64)
     rows[:, :2] *= MS
-    empty = np.empty(0, dtype=np.int64)
-    nodes = contract(RankWork(*rows.T, empty, empty))
+    nodes = contract(_work(rows))
     assert (list(nodes.start), list(nodes.end)) == ([0], [12 * MS])
 
 
@@ -75,6 +80,5 @@ def test_a_faster_job_waits_for_its_launches() -> None:
     """The second kernel was launched at 30 ms: however short the transfer before it, it cannot start earlier."""
     rows = np.array([(0, 10, 7, 0, -1, 0), (10, 50, 20, 1, 5, 1), (50, 60, 7, 30, -1, 0)], dtype=np.int64)
     rows[:, (0, 1, 3)] *= MS
-    empty = np.empty(0, dtype=np.int64)
-    nodes = {0: contract(RankWork(*rows.T, empty, empty))}
+    nodes = {0: contract(_work(rows))}
     assert list(replay(nodes, {5: 5 * MS}).end[0] // MS) == [10, 15, 40]
