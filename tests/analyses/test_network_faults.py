@@ -145,11 +145,12 @@ def only(result: AnalysisResult) -> Finding:
 
 
 ERRORS: Rates = {(2, "symbol_errors"): lambda _: 120.0, (2, "switch:crc_errors"): lambda _: 40.0}
+REPEATS: Rates = {(2, "packet_seq_err"): lambda _: 100.0}
 
 
 def test_a_damaged_cable_is_named_with_what_it_cost() -> None:
     slow = sim(3.0)
-    found = only(run(slow, ERRORS))
+    found = only(run(slow, {**ERRORS, **REPEATS}))
     (link,) = found.links
     assert (found.kind, found.confidence, found.hosts) == ("slow_link", "proven", ["node2"])
     assert (link.host, link.nic, link.switch, link.port) == ("node2", "mlx5_0", "leaf1", "Ethernet2")
@@ -157,6 +158,17 @@ def test_a_damaged_cable_is_named_with_what_it_cost() -> None:
     assert found.lost_s_low <= found.lost_s <= found.lost_s_high
     assert len(found.steps) == STEPS
     assert all(e.source == "file 0" for e in found.evidence)
+
+
+def test_errors_beside_counters_of_repeats_that_did_not_rise_cost_nothing() -> None:
+    """Damaged packets are sent again: where no host repeated any, the errors were not on what the job sent."""
+    assert run(sim(3.0), {**ERRORS, (2, "packet_seq_err"): lambda _: 0.0}).findings == ()
+
+
+def test_errors_whose_effect_nothing_counted_are_likely_at_most() -> None:
+    found = only(run(sim(3.0), ERRORS))
+    assert found.confidence == "likely"
+    assert "Nothing that was collected shows whether packets had to wait or be sent again there." in found.summary
 
 
 def test_errors_that_cost_nothing_are_no_finding() -> None:

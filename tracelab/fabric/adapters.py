@@ -41,11 +41,11 @@ class Adapter:
 Row = Mapping[str, object]
 
 
-def end_name() -> pl.Expr:
-    """Name of what counted, as `Adapters.find` knows it, from the columns device, port and uid of counters."""
+def end_name(uid: pl.Expr | None = None) -> pl.Expr:
+    """Name of what counted, as `Adapters.find` knows it, from the columns device and port of counters, else `uid` (the column of that name)."""
     device, port = pl.col("device").cast(pl.String), pl.col("port").cast(pl.String)
     numbered = pl.when(pl.col("port") > 1).then(pl.concat_str(device, pl.lit("/"), port)).otherwise(device)
-    return pl.coalesce(numbered, port, pl.col("uid").cast(pl.String))
+    return pl.coalesce(numbered, port, (pl.col("uid") if uid is None else uid).cast(pl.String))
 
 
 class Adapters:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -73,13 +74,35 @@ def fabric_tables(parsed: Mapping[str, pl.LazyFrame], sources: Sources, job: Job
         text = f"cables were left out because another statement claims one of their ends: {', '.join(contradicted[:3])}"
         hint = "one of the statements is wrong or old: look at both, and remove it"
         notices.append(Notice("contradictory-cable", "warning", text, hint, len(contradicted)))
+    rates = counter_rates(counters, _ports(adapters, links))
     frames = {
         COUNTERS.name: counters,
-        COUNTER_RATES.name: counter_rates(counters, _ports(adapters, links)),
+        COUNTER_RATES.name: rates,
         LINKS.name: links_frame(links, adapters, counting),
-        ENDPOINTS.name: endpoints_frame(job.edges, job.ranks, paths, links, adapters, stated.adapters),
+        ENDPOINTS.name: endpoints_frame(job.edges, job.ranks, paths, links, adapters, stated.adapters, _idle(rates, adapters)),
     }
     return Fabric(frames, tuple(notices))
+
+
+_IDLE = 0.02
+"""An adapter that carries less than this share of what its host's busiest one does takes no part in the job's collectives."""
+
+
+def _idle(rates: pl.DataFrame, adapters: Adapters) -> set[End]:
+    """Adapters that carried next to nothing beside others of their machine."""
+    rows = rates.filter(pl.col("counter").cast(pl.String) == "bytes").with_columns(end_name(pl.lit(None, pl.String)).alias("name"))
+    # what is a lower bound only may have been any number
+    sums = rows.group_by("node", "name", "series").agg(pl.when(pl.col("at_least").any()).then(float("inf")).otherwise(pl.col("delta").sum()).alias("delta"))
+    sums = sums.drop_nulls().sort("node", "name", "series")
+    carried: dict[End, float] = {}
+    for node, name, delta in sums.select("node", "name", "delta").iter_rows():
+        adapter = adapters.find(node, name)
+        end = (node, adapter.name if adapter is not None else name)
+        carried[end] = max(delta, carried.get(end, 0.0))
+    busiest: dict[str, float] = {}
+    for (node, _), most in carried.items():
+        busiest[node] = max(most if math.isfinite(most) else 0.0, busiest.get(node, 0.0))
+    return {end for end, most in carried.items() if most < _IDLE * busiest[end[0]]}
 
 
 def _learn(machines: Machines, tables: Mapping[str, pl.DataFrame], job: Job) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import polars as pl
 
@@ -23,16 +23,18 @@ def endpoints_frame(
     links: Sequence[Link],
     adapters: Adapters,
     stated: Mapping[int, str] | None = None,
+    idle: Collection[End] = (),
 ) -> pl.DataFrame:
     """The table `endpoints`.
 
     `edges`: the table of that name, whose rows name the adapters that a log states; `ranks`: columns rank, host, device;
     `paths`: rows of `adapter_paths` with resolved machine. The best source of each rank is used: a log, the topology, or
     else an even share of the host's adapters in order (with as many GPUs per adapter). What the user `stated` goes before all.
+    Adapters that are `idle` are none of the job's, unless a log or the user names them.
     """
     number = {link.a: n for n, link in enumerate(links) if link.tier == 0}
     by_host: dict[str, list[End]] = defaultdict(list)
-    for end in sorted(number, key=natural):
+    for end in sorted(number.keys() - set(idle), key=natural):
         by_host[end[0]].append(end)
     logged, near = _logged(edges, ranks, adapters), _nearest(paths, ranks, adapters, by_host)
     local = _local_indices(ranks)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 import polars as pl
 
 from tracelab.analyses.common import once
-from tracelab.analyses.network.demand import Demand
+from tracelab.analyses.intervals import length, union
+from tracelab.analyses.network.demand import Demand, demand_of
+from tracelab.analyses.network.ends import carried, counted
+from tracelab.analyses.network.signals import usual_speed
 from tracelab.analyses.partition import partition_of
 from tracelab.analysis import Tables
 from tracelab.replay.job import Job, job_of
 
-__all__ = ["Slowness", "job_again", "slowness_of", "speeds_of"]
+__all__ = ["Slow", "Slowness", "job_again"]
 
 _STANDARD_GBPS = (10, 25, 40, 50, 100, 200, 400, 800, 1600)
 """Speeds that ports have."""
@@ -40,23 +43,49 @@ class Slowness:
     measured: bool
     spread: float
 
-    def ratio(self, spans: Sequence[tuple[int, int]]) -> float:
-        """Time that the transfers beside `spans` took, over what they would have taken; 1 without any."""
-        rows = self.transfers.filter(_touching(spans))
-        healthy = float(rows["healthy_ns"].sum())
-        return float(rows["transfer_ns"].sum()) / healthy if healthy else 1.0
+    def beside(self, spans: Sequence[tuple[int, int]], but: Collection[int] = ()) -> Slowness:
+        """Those of the transfers that touch `spans`, without the matches `but`."""
+        return self._only(_touching(spans) & ~pl.col("match_id").is_in(list(but)))
 
-    def healthy(self, spans: Sequence[tuple[int, int]]) -> dict[int, int]:
-        """Healthy length (ns) of the slow transfers beside `spans`, by match."""
-        rows = self.transfers.filter((pl.col("healthy_ns") < pl.col("transfer_ns")) & _touching(spans))
+    def apart(self, spans: Sequence[tuple[int, int]], but: Collection[int] = ()) -> Slowness:
+        """Those of the transfers that touch none of `spans`, without the matches `but`."""
+        return self._only(~_touching(spans) & ~pl.col("match_id").is_in(list(but)))
+
+    def alone(self) -> Slowness:
+        """Those of the transfers that no other one ran beside."""
+        return self._only(~pl.col("beside"))
+
+    def _only(self, which: pl.Expr) -> Slowness:
+        return replace(self, transfers=self.transfers.filter(which))
+
+    def __len__(self) -> int:
+        return self.transfers.height
+
+    @property
+    def ratio(self) -> float:
+        """Time that the transfers took, over what they would have taken; 1 without any."""
+        healthy = float(self.transfers["healthy_ns"].sum())
+        return float(self.transfers["transfer_ns"].sum()) / healthy if healthy else 1.0
+
+    @property
+    def healthy(self) -> dict[int, int]:
+        """Healthy length (ns) of the slow ones, by match."""
+        rows = self.transfers.filter(pl.col("healthy_ns") < pl.col("transfer_ns"))
         return dict(rows.select("match_id", pl.col("healthy_ns").round().cast(pl.Int64)).iter_rows())
+
+    @property
+    def concentration(self) -> float:
+        """Share of the transfers that hold the lost time, as if each of them held an equal part: small where few were slow; 1 without any."""
+        lost = (self.transfers["transfer_ns"] - self.transfers["healthy_ns"]).cast(pl.Float64).clip(0)
+        squares = float((lost**2).sum())
+        return float(lost.sum()) ** 2 / squares / len(self) if squares else 1.0
 
 
 def _touching(spans: Sequence[tuple[int, int]]) -> pl.Expr:
     return pl.any_horizontal([pl.lit(False), *[(pl.col("last_start_ns") < end) & (pl.col("end_ns") > start) for start, end in spans]])
 
 
-def speeds_of(tables: Tables, links: pl.DataFrame, busy: float) -> tuple[pl.DataFrame, bool]:
+def _speeds_of(tables: Tables, links: pl.DataFrame, busy: float) -> tuple[pl.DataFrame, bool]:
     """Speed of the links from hosts (of all ports, where none is known to lead to a host), and whether it was stated.
 
     Where no source states any: the standard speed next above what the busiest port carried while transfers ran (the share
@@ -65,9 +94,10 @@ def speeds_of(tables: Tables, links: pl.DataFrame, busy: float) -> tuple[pl.Data
     """
     hosts = links.filter((pl.col("tier") == 0) | ~(pl.col("tier") == 0).any()).select("link", "speed_bps")
     if hosts["speed_bps"].null_count() < hosts.height:
-        # a link that lost lanes ran faster before: what most links run at is what it should
-        usual = pl.col("speed_bps").mode().max()
-        return hosts.with_columns(pl.max_horizontal(pl.col("speed_bps").fill_null(usual), usual).cast(pl.Int64).alias("speed_bps")), True
+        # a link that lost lanes ran faster before: what most links that the job uses run at is what it should
+        used = counted(tables).ends.filter(pl.col("used").fill_null(True))["link"].unique()
+        usual = hosts.filter(pl.col("link").is_in(used.implode())).select(usual_speed()).item()
+        return hosts.with_columns(pl.max_horizontal("speed_bps", pl.lit(usual, pl.Int64)).alias("speed_bps")), True
     traffic = tables["counter_rates"].filter((pl.col("counter").cast(pl.String) == "bytes") & ~pl.col("at_least"))
     per_series = traffic.group_by("series").agg(pl.col("delta").sum() / ((pl.col("end_ns") - pl.col("start_ns")).sum() / 1e9)).collect()
     most = float(per_series["delta"].max() or 0.0)  # type: ignore[arg-type]
@@ -79,8 +109,10 @@ def speeds_of(tables: Tables, links: pl.DataFrame, busy: float) -> tuple[pl.Data
     return hosts.with_columns(pl.lit(speed * 1_000_000_000, pl.Int64).alias("speed_bps")), False
 
 
-def slowness_of(demand: Demand, link: int | None) -> Slowness | None:
+def _slowness_of(demand: Demand, link: int | None, *, uses: bool = True) -> Slowness | None:
     """The transfers that use a link (all that leave their hosts where it is None), and their healthy times; None without any.
+
+    `uses` false: those that leave their hosts without using it.
 
     What the fastest of a class took is its healthy time, if that is near the shortest possible; else the whole run is slow, and
     the shortest possible counts. A transfer beside others shares its links: it is taken to be as slow as those alone in its step.
@@ -88,7 +120,7 @@ def slowness_of(demand: Demand, link: int | None) -> Slowness | None:
     rows = demand.transfers.filter((pl.col("transfer_ns") >= _BANDWIDTH_NS) & (pl.col("shortest_ns").fill_null(_BANDWIDTH_NS) >= _BANDWIDTH_NS / 2))
     if link is not None:
         used = demand.per_byte.filter(pl.col("link") == link).select("group_id", "operation").unique()
-        rows = rows.join(used, on=["group_id", "operation"], how="semi")
+        rows = rows.join(used, on=["group_id", "operation"], how="semi" if uses else "anti")
     if not rows.height:
         return None
     alone = rows.filter(~pl.col("beside"))
@@ -111,6 +143,43 @@ def slowness_of(demand: Demand, link: int | None) -> Slowness | None:
     slow_by_base = float(known.filter("whole")["transfer_ns"].sum())
     scatter = float(known.select((pl.col("spread") * weight).sum() / weight.sum()).item())
     return Slowness(rows.drop("factor", "step_factor"), slow_by_base < 0.5 * float(known["transfer_ns"].sum()), scatter)
+
+
+class Slow:
+    """How slow transfers were, by link and assumed efficiency; computed when asked for."""
+
+    def __init__(self, tables: Tables, links: pl.DataFrame, window: tuple[int, int]) -> None:
+        self._tables = tables
+        moved = tables["matches"].filter(pl.col("transfer_ns").is_not_null()).select("last_start_ns", "end_ns").collect()
+        start, end = (moved[c].clip(*window).to_numpy() for c in ("last_start_ns", "end_ns"))
+        self._speeds, self.stated = _speeds_of(tables, links, length(union(start, end)) / max(window[1] - window[0], 1))
+        self._known: dict[tuple[int | None, float, bool], Slowness | None] = {}
+
+    @property
+    def assumed(self) -> str:
+        """What is assumed of the links' speed; empty where a source states it."""
+        if self.stated:
+            return ""
+        known = self._speeds["speed_bps"].drop_nulls()
+        speed = f"{known[0] / 1e9:.0f} Gb/s" if known.len() else "none"
+        return f"no source states the speed of a link; assumed: {speed} (set it where the wiring is described)"
+
+    def speed_bps(self, link: int) -> float:
+        """Speed of a link, stated or assumed; 0 where unknown."""
+        found = self._speeds.filter(pl.col("link") == link)["speed_bps"].drop_nulls()
+        return float(found[0]) if found.len() else 0.0
+
+    def bytes_per_s(self, link: int) -> float:
+        """What the link's busier way carries on average."""
+        found = carried(counted(self._tables).rates.filter(pl.col("link") == link), "bytes")
+        return float(found["per_s"].max() or 0.0)  # type: ignore[arg-type]
+
+    def of(self, link: int | None, efficiency: float, *, uses: bool = True) -> Slowness | None:
+        """The transfers that use the link (or do not), or all, with their healthy times at that efficiency."""
+        key = (link, efficiency, uses)
+        if key not in self._known:
+            self._known[key] = _slowness_of(demand_of(self._tables, self._speeds, efficiency), link, uses=uses)
+        return self._known[key]
 
 
 def job_again(tables: Tables) -> Job | None:

@@ -29,6 +29,7 @@ __all__ = [
     "several",
     "shown",
     "totals",
+    "uncovered",
     "where",
     "window_of",
     "with_ends",
@@ -198,6 +199,22 @@ def _caveats(window: tuple[int, int] | None, ends: pl.DataFrame, rates: pl.DataF
                 NotObservable("What did the network count during the captures?", reason, "counters every second, or right before and after the captures")
             )
     return tuple(said), tuple(unseen)
+
+
+def uncovered(tables: Tables) -> tuple[str, tuple[NotObservable, ...]]:
+    """A sentence on the job's adapters that nothing counted, neither they nor the switch ports at their other ends; empty without any."""
+    series = tables["links"].select("link", (pl.col("a_series") | pl.col("b_series")).alias("counts"))
+    adapters = tables["endpoints"].select("host", "device", "link").unique().join(series, on="link", how="left").sort("host", "device").collect()
+    missing = [where(h, d) for h, d in adapters.filter(~pl.col("counts").fill_null(False)).select("host", "device").iter_rows()]
+    if not missing:
+        return "", ()
+    many = f"{len(missing)} of the job's {several(adapters.height, 'adapter')}"
+    reason = f"no counter of {listed(missing)} was collected, at neither end"
+    return f" Nothing counted {many} ({listed(missing)}): a fault there would not show.", (
+        NotObservable(
+            f"Did {many} lose, damage or hold up packets?", reason, "counters of all hosts' adapters, or of the switch ports that they are cabled to"
+        ),
+    )
 
 
 def nothing_counted(what: str, given: Counted) -> tuple[str, NotObservable]:
