@@ -35,11 +35,18 @@ class Given:
     counter's name begins with `switch:`.
     """
 
-    def __init__(self, sim: Sim, rates: Rates, *, speed: int | None = SPEED, at_least: bool = False) -> None:
+    def __init__(self, sim: Sim, rates: Rates, *, speed: int | None = SPEED, speeds: Mapping[int, int] | None = None, at_least: bool = False) -> None:
         self.memo: dict[str, object] = {}
         self._rows: dict[str, list[Row]] = {name: [] for name in TABLES}
         self._job(sim)
-        self._network(sim, rates, speed, at_least=at_least)
+        self._network(sim, rates, at_least=at_least)
+        self.change("links", lambda row: {**row, "speed_bps": (speeds or {}).get(row["link"], speed)})
+
+    def add(self, table: str, rows: list[Row]) -> None:
+        self._rows[table] += rows
+
+    def change(self, table: str, to: Callable[[Row], Row]) -> None:
+        self._rows[table] = [to(row) for row in self._rows[table]]
 
     def _job(self, sim: Sim) -> None:
         rows, first = self._rows, 1_000_000_000
@@ -91,12 +98,12 @@ class Given:
             rows["traffic"].append({**pair, "operation": "all_gather", "algorithm": "RING", "window": "capture", "bytes": total, "rung": "assumed"})
             rows["endpoints"].append({"rank": r, "host": f"node{r}", "device": "mlx5_0", "link": r, "share": 1.0, "origin": "order"})
 
-    def _network(self, sim: Sim, rates: Rates, speed: int | None, *, at_least: bool) -> None:
+    def _network(self, sim: Sim, rates: Rates, *, at_least: bool) -> None:
         first, last = self.window
         tick = 50_000_000
         for n in range(sim.ranks):
             link = {"link": n, "a_node": f"node{n}", "a_device": "mlx5_0", "b_node": "leaf1", "b_port": f"Ethernet{n}", "tier": 0, "rail": 0}
-            self._rows["links"].append({**link, "speed_bps": speed, "a_series": True, "b_series": True, "origin": "table"})
+            self._rows["links"].append({**link, "a_series": True, "b_series": True, "origin": "table"})
         series = 0
         names = sorted({name for _, name in rates} | {"bytes"})
         for name in names:
@@ -265,6 +272,76 @@ def test_marks_beside_transfers_that_are_now_quick_and_now_slow_are_congestion()
 def test_the_cable_is_told_before_the_queue_behind_it() -> None:
     found = only(run(sim(3.0), {**ERRORS, (0, "pfc_pause_frames"): lambda _: 4_000.0, (1, "pfc_pause_frames"): lambda _: 4_000.0}))
     assert (found.kind, [x.host for x in found.links]) == ("slow_link", ["node2"])
+
+
+def test_loss_is_told_from_damage_elsewhere_that_made_nobody_repeat() -> None:
+    """Damaged packets on one cable are few beside the packets sent again, which another link dropped; both counted for the whole run."""
+    slow = sim(2.0)
+    lost = 3e9 / 4096 / 610
+    rates: Rates = {
+        (1, "packet_seq_err"): lambda _: lost,
+        (1, "switch:discards"): lambda _: lost,
+        (3, "switch:crc_errors"): lambda _: 0.05 * lost,
+    }
+    found = only(run(slow, rates))
+    assert (found.kind, [x.host for x in found.links]) == ("packet_loss", ["node1"])
+
+
+def test_links_that_cannot_be_told_apart_are_both_named() -> None:
+    """Two cables count the same errors at the same time: one of them is the reason, or both."""
+    both: Rates = {(n, name): rate for n in (1, 2) for (_, name), rate in {**ERRORS, **REPEATS}.items()}
+    result = run(sim(3.0), both)
+    found = only(result)
+    assert found.confidence == "likely"
+    assert "node1" in found.summary
+    assert "It may as well be" in found.summary
+    assert "node2" in found.summary
+
+
+def test_a_flap_does_not_explain_a_run_that_was_slow_throughout() -> None:
+    """A link was down for a moment; transfers were as slow before and long after."""
+    down = sim(3.0).steps[8]
+    flap: Rates = {(3, "link_down_events"): lambda t: 20.0 if down <= t < down + 50_000_000 else 0.0}
+    assert run(sim(3.0), flap).findings == ()
+
+
+def test_a_flap_seen_by_one_sample_over_the_whole_run_needs_few_slow_transfers() -> None:
+    """Coarse samples: the event lies somewhere in the run. Transfers that are all equally slow were not held up by it, a few may have been."""
+    always: Rates = {(3, "link_down_events"): lambda _: 3.0}
+    assert run(sim(2.0), always).findings == ()
+    down = sim(1.0).steps[8]
+    back = down + 300_000_000
+    slow = sim(lambda t: max(1.0, (back - t) / 2.5e6) if down <= t < back else 1.0)
+    found = only(run(slow, always))
+    assert (found.kind, [x.host for x in found.links], found.steps) == ("link_flap", ["node3"], [9])
+
+
+def test_faster_links_that_carry_nothing_of_the_job_slow_nobody() -> None:
+    """Six storage ports of 400 Gb/s beside four of 200: the job's are not below the others' speed."""
+    given = Given(sim(1.0), {(0, "symbol_errors"): lambda _: 0.0})
+    spare = [{"link": 10 + n, "a_node": f"node{n % 4}", "a_device": f"mlx5_{8 + n // 4}", "tier": 0, "rail": 1, "speed_bps": 400 * 10**9} for n in range(6)]
+    given.add("links", [{**row, "a_series": False, "b_series": False, "origin": "table"} for row in spare])
+    result = ANALYSIS.run(given, Params())
+    assert result.findings == ()
+    assert result.answer == "No link's counters stand out beside those of its peers."
+
+
+def test_a_link_below_the_speed_of_those_that_the_job_uses_is_named() -> None:
+    """One of four runs at 50 Gb/s: transfers take four times as long."""
+    given = Given(sim(4.0), {(0, "symbol_errors"): lambda _: 0.0}, speeds={1: 50 * 10**9})
+    found = only(ANALYSIS.run(given, Params()))
+    assert (found.kind, [x.host for x in found.links]) == ("slow_link", ["node1"])
+    assert "it runs at 50 Gb/s, most others at 200" in found.summary
+
+
+def test_adapters_that_nobody_counted_are_said() -> None:
+    given = Given(sim(3.0), {(0, "symbol_errors"): lambda _: 0.0})
+    given.change("links", lambda row: {**row, "a_series": False, "b_series": False} if row["link"] == 2 else row)
+    result = ANALYSIS.run(given, Params())
+    assert result.findings == ()
+    assert result.answer.endswith("Nothing counted 1 of the job's 4 adapters (node2 mlx5_0): a fault there would not show.")
+    (unseen,) = result.not_observable
+    assert unseen.question == "Did 1 of the job's 4 adapters lose, damage or hold up packets?"
 
 
 def test_equal_input_gives_equal_findings() -> None:

@@ -188,6 +188,22 @@ def test_from_a_host_to_its_switch_and_on() -> None:
     assert fabric.frames["endpoints"].select("rank", "device", "link", "share", "origin").rows() == [(0, "eth0", 0, 1.0, "order"), (1, "eth0", 1, 1.0, "order")]
 
 
+def test_an_adapter_that_carries_nothing_is_none_of_the_job() -> None:
+    """Each host has an adapter that carries 1,000 bytes a second and one that carries 10: the GPUs use the first, a lower bound counts as used."""
+    cables: list[dict[str, Any]] = [LLDP | {"source_id": n // 2, "a_port": f"eth{n % 2}", "b_port": f"Ethernet{n}"} for n in range(4)]
+    counts = {("node1", "eth0"): 1000, ("node1", "eth1"): 10, ("node2", "eth0"): 10, ("node2", "eth1"): 1000}
+    samples = [_sample(node, device, s * S, 5000 + s * much, source_id=2) for (node, device), much in counts.items() for s in (1, 2)]
+    sources = Sources(["lldp/node1.json", "lldp/node2.json", "x.csv"], ["lldp", "lldp", "counter-csv"], {})
+
+    def used(rows: list[dict[str, Any]]) -> list[tuple[int, str]]:
+        fabric = fabric_tables(_tables(cables=cables, counter_samples=rows), sources, _job(["node1", "node2"]), Stated())
+        return fabric.frames["endpoints"].select("rank", "device").rows()
+
+    assert used(samples) == [(0, "eth0"), (1, "eth1")]
+    reset = [row | {"raw": 3} if (row["node"], row["device"], row["source_ts_ns"]) == ("node1", "eth1", 2 * S) else row for row in samples]
+    assert sorted(used(reset)) == [(0, "eth0"), (0, "eth1"), (1, "eth1")]
+
+
 def test_a_cable_stated_from_both_ends_is_one_link() -> None:
     there = {
         "a_node": "leaf1",

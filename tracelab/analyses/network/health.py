@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from tracelab.analyses.network.ends import END, END_COLUMNS, Counted, counted, label, listed, nothing_counted, several, totals, where
+from tracelab.analyses.network.ends import END, END_COLUMNS, Counted, counted, label, listed, nothing_counted, several, totals, uncovered, where
 from tracelab.analyses.network.levels import LEVELS, LINK_LEVELS, levels_of
 from tracelab.analyses.network.scatter import PATTERNS, with_patterns
 from tracelab.analysis import Analysis, AnalysisResult, Tables
@@ -90,7 +90,7 @@ def _run(tables: Tables, params: Params) -> AnalysisResult:
     frames = {LINK_HEALTH.name: health, LINK_ERRORS.name: errors, LINK_LEVELS.name: levels}
     unseen_here = _not_observable(errors, levels)
     return AnalysisResult(
-        _answer(given, health, errors, levels),
+        _answer(given, health, errors, levels) + uncovered(tables)[0],
         {n: f for n, f in frames.items() if f.height},
         degraded="; ".join(given.caveats),
         not_observable=(*given.unseen, *unseen_here),

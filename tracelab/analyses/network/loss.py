@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from tracelab.analyses.network.ends import END, END_COLUMNS, Counted, carried, counted, label, nothing_counted, several, totals
+from tracelab.analyses.network.ends import END, END_COLUMNS, Counted, carried, counted, label, nothing_counted, several, totals, uncovered
 from tracelab.analyses.network.scatter import PATTERNS, with_patterns
 from tracelab.analysis import Analysis, AnalysisResult, Tables
 from tracelab.results import NotObservable
@@ -109,7 +109,10 @@ def _run(tables: Tables, params: Params) -> AnalysisResult:
     if lost.height:
         caveats.append(f"{several(lost.select('node', 'port').n_unique(), 'port')} had counters reset in every interval: what they lost is not known")
     return AnalysisResult(
-        _answer(given, counters, loss), {n: f for n, f in frames.items() if f.height}, degraded="; ".join(caveats), not_observable=(*given.unseen, *unseen_here)
+        _answer(given, counters, loss) + uncovered(tables)[0],
+        {n: f for n, f in frames.items() if f.height},
+        degraded="; ".join(caveats),
+        not_observable=(*given.unseen, *unseen_here),
     )
 
 

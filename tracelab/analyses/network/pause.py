@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from tracelab.analyses.network.ends import END_COLUMNS, Counted, counted, label, listed, nothing_counted, several, where
+from tracelab.analyses.network.ends import END_COLUMNS, Counted, counted, label, listed, nothing_counted, several, uncovered, where
 from tracelab.analyses.network.marks import CONGESTION_MARKS, MARKS, marks_of
 from tracelab.analyses.network.pause_chains import PAUSE_CHAINS, chains_of, ports_of
 from tracelab.analysis import Analysis, AnalysisResult, Tables
@@ -75,7 +75,7 @@ def _run(tables: Tables, params: Params) -> AnalysisResult:
     frames = {PAUSE_PORTS.name: ports, PAUSE_CHAINS.name: chains, CONGESTION_MARKS.name: marks}
     unseen_here = _not_observable(ports, marks)
     return AnalysisResult(
-        _answer(given, ports, chains, marks),
+        _answer(given, ports, chains, marks) + uncovered(tables)[0],
         {n: f for n, f in frames.items() if f.height},
         degraded="; ".join(given.caveats),
         not_observable=(*given.unseen, *unseen_here),

@@ -127,8 +127,11 @@ def _standing_out(name: str, family: Family, rows: pl.DataFrame) -> list[Signal]
     keys = ["link", "tier", "side", "node", "port", "counter", "series"]
     sums = rows.group_by(keys, maintain_order=True).agg(pl.col("delta").sum().alias("count"), pl.col("seconds").sum())
     sums = sums.with_columns((pl.col("count") / pl.col("seconds")).alias("per_s"))
-    # peers: the same counter at the same end of the other links of the tier; the median over all of them is that of the healthy ones
-    sums = sums.with_columns(pl.col("per_s").median().over("tier", "side", "counter").alias("usual"), pl.len().over("tier", "side", "counter").alias("peers"))
+    # peers: the same counter at the same end of the other links of the tier; the median over all of them is that of the healthy ones,
+    # as long as no more than half are ill: of an even number the lower middle
+    sums = sums.with_columns(
+        pl.col("per_s").quantile(0.5, "lower").over("tier", "side", "counter").alias("usual"), pl.len().over("tier", "side", "counter").alias("peers")
+    )
     sums = sums.with_columns((pl.col("per_s") / pl.max_horizontal("usual", pl.lit(max(family.floor, 1e-9)))).alias("ratio"))
     loud = sums.filter((pl.col("count") >= family.least) & (pl.col("ratio") >= family.times) & (pl.col("peers") > 1))
     if name == "down":
