@@ -138,8 +138,8 @@ def test_dumps_of_a_job_that_runs_show_none() -> None:
     assert run(8, *(dump(r, 90 if r else 82, 82) for r in range(4))).findings == (), "half of the dumps are missing"
 
 
-def captured(launched: dict[int, int], ran: dict[int, int]) -> dict[str, list[dict[str, Any]]]:
-    """Records of launches and the kernels that ran, joined by external id."""
+def captured(launched: dict[int, int], ran: dict[int, int], until: Mapping[int, int] | None = None) -> dict[str, list[dict[str, Any]]]:
+    """Records of launches, number n at n ns, and the kernels that ran, joined by external id; captures end at 200 ns, or `until`."""
     base = {"part": 0, "kind": "kernel", "clamped": False}
     group = {"recorded_on": "cpu_op", "group_name": "0", "group_desc": "default_pg", "group_size": len(launched), "operation": "allreduce"}
     records: list[dict[str, Any]] = [
@@ -148,7 +148,9 @@ def captured(launched: dict[int, int], ran: dict[int, int]) -> dict[str, list[di
     kernels: list[dict[str, Any]] = [
         {**base, "source_id": r, "rank": r, "external_id": n, "ts_ns": n, "name": "nccl"} for r, count in ran.items() for n in range(count)
     ]
-    return {"comm_records": records, "gpu_spans": kernels}
+    rank = {"sources": "", "windows": 1, "truncated": False}
+    ranks = [{**rank, "rank": r, "host": f"h{r // 4}", "end_ns": (until or {}).get(r, 200)} for r in launched]
+    return {"comm_records": records, "gpu_spans": kernels, "ranks": ranks}
 
 
 def test_captures_that_end_with_work_that_never_ran() -> None:
@@ -163,6 +165,20 @@ def test_captures_that_end_in_step_or_early_hold_no_hang() -> None:
     assert run(4, **captured({0: 75, 1: 75, 2: 60, 3: 75}, {**everywhere, 2: 60})).findings == (), "one capture ends early"
     assert run(4, **captured(everywhere, everywhere)).findings == ()
     assert run(4, **captured({0: 67, 1: 75, 2: 67, 3: 67}, everywhere)).findings == (), "a single rank with lost kernels"
+
+
+def test_captures_that_end_at_different_moments_hold_no_hang() -> None:
+    """Rank 2 launches each operation 5 ns after the others; its capture ends before it could be missed, or long after."""
+    late = captured({0: 75, 1: 75, 2: 67, 3: 75}, dict.fromkeys(range(4), 67))
+    late["comm_records"] = [r | {"ts_ns": r["ts_ns"] + 5} if r["rank"] == 2 else r for r in late["comm_records"]]
+
+    def found(end: int) -> tuple[Finding, ...]:
+        ranks = [r | {"end_ns": end} if r["rank"] == 2 else r for r in late["ranks"]]
+        return run(4, **{**late, "ranks": ranks}).findings
+
+    assert found(60) == (), "before the others launched number 68 at 67 ns"
+    assert found(67 + 15) == (), "three times as late as ever before"
+    assert [f.ranks for f in found(67 + 16)] == [[2]]
 
 
 def test_no_watchdog_no_hang() -> None:

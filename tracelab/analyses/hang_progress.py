@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
 from tracelab.align.kernels import normalise_operation
 from tracelab.analysis import Tables
 from tracelab.results import Confidence, Evidence
 from tracelab.units import format_duration
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["Standing", "Stuck", "stuck_groups"]
 
@@ -146,7 +151,9 @@ def _from_dumps(tables: Tables, world: int) -> dict[tuple[str, str], Stuck]:
 def _from_captures(tables: Tables, world: int) -> dict[tuple[str, str], Stuck]:
     """Where nothing else speaks: captures that end while operations of a group, launched by some ranks, never ran, and others did not launch them.
 
-    A capture that merely stops early ends with nothing launched in vain; one that stops in step with the others has launched as much.
+    A capture that merely stops early ends with nothing launched in vain; one that stops in step with the others has launched as
+    much; one that stops a little before the others has had no time to launch more, so a rank counts as absent only where its
+    capture goes on for much longer after the others' launch than it ever was late.
     """
     records = tables["comm_records"].filter((pl.col("recorded_on") == "cpu_op") & (pl.col("rank") >= 0))
     if records.select((pl.col("external_id").is_null() | pl.col("group_size").is_null()).any()).collect().item():
@@ -156,37 +163,55 @@ def _from_captures(tables: Tables, world: int) -> dict[tuple[str, str], Stuck]:
     rows = records.join(ran.with_columns(pl.lit(1).alias("ran")), on=key, how="left").with_columns(
         pl.col("group_name", "group_desc", "operation").cast(pl.String)
     )
-    counts = rows.group_by("group_name", "group_desc", "group_size", "rank").agg(
-        pl.len().alias("launched"),
-        pl.col("ran").count().alias("ran"),
-        pl.col("operation").filter(pl.col("ran").is_null()).first().alias("operation"),
-        pl.col("ts_ns").max(),
-        pl.col("source_id").last(),
+    counts = (
+        rows.sort("ts_ns")
+        .group_by("group_name", "group_desc", "group_size", "rank")
+        .agg(
+            pl.len().alias("launched"),
+            pl.col("ran").count().alias("ran"),
+            pl.col("operation").filter(pl.col("ran").is_null()).first().alias("operation"),
+            pl.col("ts_ns"),
+            pl.col("source_id").last(),
+        )
     )
-    cut = tables["ranks"].filter(pl.col("truncated")).select("rank").collect()["rank"].to_list()
+    ranks = tables["ranks"].select("rank", "truncated", "end_ns").collect()
+    cut = ranks.filter("truncated")["rank"].to_list()
+    recorded_until = dict(ranks.drop_nulls("end_ns").select("rank", "end_ns").iter_rows())
     whole = counts.filter(~pl.col("rank").is_in(cut)).sort("rank").collect()
     found: dict[tuple[str, str], Stuck] = {}
     for (name, desc, size), group in whole.group_by("group_name", "group_desc", "group_size", maintain_order=True):
-        waiting, absent = group.filter(pl.col("launched") > pl.col("ran")), group.filter(pl.col("launched") == pl.col("ran"))
+        waiting, idle = group.filter(pl.col("launched") > pl.col("ran")), group.filter(pl.col("launched") == pl.col("ran"))
         one_end = group["ran"].n_unique() == 1 and waiting["launched"].n_unique() == 1
-        if waiting.height < 2 or not absent.height or not one_end or group.height < int(str(size)) - len(cut):
+        if waiting.height < 2 or not idle.height or not one_end or group.height < int(str(size)) - len(cut):
+            continue
+        first = np.array([launches[: idle["launched"][0] + 1] for launches in waiting["ts_ns"]])  # waiting ranks × operations
+        absent = [r for r in idle.iter_rows(named=True) if _was_awaited(np.array(r["ts_ns"]), first, recorded_until.get(r["rank"]))]
+        if not absent:
             continue
         members = _members(tables, name and str(name), desc and str(desc), set(group["rank"]), world)
         seq = int(group["ran"][0]) + 1
         label = str(desc or "") or (f"group {name}" if name else "the default group")
         operation = normalise_operation(str(waiting["operation"][0])) or "operation"
         stuck = found.setdefault((str(name or ""), str(desc or "")), Stuck(label, seq, operation, members, most="likely", of_capture=True))
-        for r in waiting.iter_rows(named=True):
+        for r in [*waiting.iter_rows(named=True), *absent]:
             standing = stuck.of(r["rank"])
-            standing.waits, standing.entered, standing.completed, standing.origin = True, r["launched"], r["ran"], "trace"
-        for r in absent.iter_rows(named=True):
-            standing = stuck.of(r["rank"])
-            standing.entered, standing.completed, standing.origin = r["launched"], r["ran"], "trace"
-            text = (
-                f"the last of {r['launched']} operations that rank {r['rank']} launches in {label}; the others launch {waiting['launched'][0]}, which never run"
-            )
-            stuck.evidence.append(tables.evidence(r["source_id"], r["rank"], None, r["ts_ns"], text))
+            standing.waits, standing.entered, standing.completed, standing.origin = r["launched"] > r["ran"], r["launched"], r["ran"], "trace"
+        for r in absent:
+            after = format_duration(recorded_until[r["rank"]] - int(first[:, -1].max()))
+            own = f"the last of {r['launched']} operations that rank {r['rank']} launches in {label}"
+            text = f"{own}; its capture goes on for {after} after the others launch the next"
+            stuck.evidence.append(tables.evidence(r["source_id"], r["rank"], None, r["ts_ns"][-1], text))
     return found
+
+
+_AS_LATE = 3
+"""A rank is absent that was recorded for so many times longer than it ever was behind, while the others had launched."""
+
+
+def _was_awaited(own: NDArray[np.int64], others: NDArray[np.int64], until: int | None) -> bool:
+    """Whether a rank that launched at `own` (ns) was recorded long enough, `until`, to launch the last of what the `others` (rank × operation) launched."""
+    behind = int(np.max(own - others[:, :-1].min(0), initial=0))
+    return until is not None and until - int(others[:, -1].max()) > _AS_LATE * behind
 
 
 def _recorded_operation(tables: Tables, seq: int, sources: list[int]) -> str:
