@@ -131,6 +131,29 @@ def test_a_port_that_went_down_explains_what_followed() -> None:
     assert len(f.evidence) == 3
 
 
+def test_sends_that_gave_up_after_a_process_was_ended() -> None:
+    """Rank 0 complained of nothing when it was ended; on rank 2, trouble came before the agent ended what was left."""
+    gave_up = "NET/IB : Got completion from peer 10.0.0.2<1> with error 12, opcode 0, len 0, vendor err 129"
+    job = Setup().build()
+    job.say(0, "Sending process 100 closing signal SIGTERM", kind="ended")
+    job.say(2, gave_up)
+    f = only(job)
+    assert (f.kind, f.severity) == ("packet_loss", "info")
+    assert "had been ended from outside" in f.summary
+    job = Setup().build()
+    job.say(2, gave_up)
+    job.say(2, "Sending process 100 closing signal SIGTERM", kind="ended")
+    assert only(job).severity == "major"
+
+
+def test_shared_memory_that_was_gone_already_is_no_fault() -> None:
+    job = Setup().build()
+    job.say(2, "unlink shared memory /dev/shm/nccl-abc failed, error: No such file or directory (2)")
+    assert job.findings() == []
+    job.say(2, "Error while creating shared memory segment /dev/shm/nccl-abc (size 33030528), error: No space left on device (28)")
+    assert only(job).kind == "misconfiguration"
+
+
 def test_sends_that_gave_up_without_a_port_event() -> None:
     job = Setup().build()
     job.say(2, "NET/IB : Got completion from peer 10.0.0.2<1> with error 12, opcode 0, len 0, vendor err 129")

@@ -22,7 +22,7 @@ class Given:
 
     def __init__(self, world: int, **rows: Iterable[Row]) -> None:
         self.memo: dict[str, object] = {}
-        ranks = [{"rank": r, "host": f"h{r // 4}", "sources": "", "windows": 1, "truncated": False} for r in range(world)]
+        ranks = [{"rank": r, "host": f"h{r // 4}", "sources": "", "windows": 1, "truncated": False, "end_ns": 2000} for r in range(world)]
         sources = [{"source_id": r, "part": 0, "role": "analysed", "rank": r, "world_size": world} for r in range(world)]
         self._rows: dict[str, list[Row]] = {"ranks": list(ranks), "sources": list(sources), **{name: list(r) for name, r in rows.items()}}
 
@@ -76,7 +76,7 @@ def test_a_log_that_ends_before_proves_it() -> None:
 
 def test_a_trace_that_launches_less_proves_it() -> None:
     records = [
-        {"source_id": r, "part": 0, "rank": r, "recorded_on": "cpu_op", "group_name": "0", "group_desc": "default_pg", "group_size": 4, "ts_ns": n}
+        {"source_id": r, "part": 0, "rank": r, "recorded_on": "cpu_op", "group_name": "0", "group_desc": "default_pg", "group_size": 4, "ts_ns": 10 * n}
         for r, count in {0: 75, 1: 75, 2: 75, 3: 67}.items()
         for n in range(count)
     ]
@@ -138,19 +138,17 @@ def test_dumps_of_a_job_that_runs_show_none() -> None:
     assert run(8, *(dump(r, 90 if r else 82, 82) for r in range(4))).findings == (), "half of the dumps are missing"
 
 
-def captured(launched: dict[int, int], ran: dict[int, int], until: Mapping[int, int] | None = None) -> dict[str, list[dict[str, Any]]]:
-    """Records of launches, number n at n ns, and the kernels that ran, joined by external id; captures end at 200 ns, or `until`."""
+def captured(launched: dict[int, int], ran: dict[int, int]) -> dict[str, list[dict[str, Any]]]:
+    """Records of launches, number n at 10·n ns, and the kernels that ran, joined by external id; captures end at 2,000 ns."""
     base = {"part": 0, "kind": "kernel", "clamped": False}
     group = {"recorded_on": "cpu_op", "group_name": "0", "group_desc": "default_pg", "group_size": len(launched), "operation": "allreduce"}
     records: list[dict[str, Any]] = [
-        {**group, "source_id": r, "rank": r, "part": 0, "external_id": n, "ts_ns": n} for r, count in launched.items() for n in range(count)
+        {**group, "source_id": r, "rank": r, "part": 0, "external_id": n, "ts_ns": 10 * n} for r, count in launched.items() for n in range(count)
     ]
     kernels: list[dict[str, Any]] = [
-        {**base, "source_id": r, "rank": r, "external_id": n, "ts_ns": n, "name": "nccl"} for r, count in ran.items() for n in range(count)
+        {**base, "source_id": r, "rank": r, "external_id": n, "ts_ns": 10 * n, "name": "nccl"} for r, count in ran.items() for n in range(count)
     ]
-    rank = {"sources": "", "windows": 1, "truncated": False}
-    ranks = [{**rank, "rank": r, "host": f"h{r // 4}", "end_ns": (until or {}).get(r, 200)} for r in launched]
-    return {"comm_records": records, "gpu_spans": kernels, "ranks": ranks}
+    return {"comm_records": records, "gpu_spans": kernels}
 
 
 def test_captures_that_end_with_work_that_never_ran() -> None:
@@ -173,12 +171,87 @@ def test_captures_that_end_at_different_moments_hold_no_hang() -> None:
     late["comm_records"] = [r | {"ts_ns": r["ts_ns"] + 5} if r["rank"] == 2 else r for r in late["comm_records"]]
 
     def found(end: int) -> tuple[Finding, ...]:
-        ranks = [r | {"end_ns": end} if r["rank"] == 2 else r for r in late["ranks"]]
-        return run(4, **{**late, "ranks": ranks}).findings
+        ends = [{**row, "end_ns": end if row["rank"] == 2 else 2000} for row in Given(4)["ranks"].collect().iter_rows(named=True)]
+        return run(4, **late, ranks=ends).findings
 
-    assert found(60) == (), "before the others launched number 68 at 67 ns"
-    assert found(67 + 15) == (), "three times as late as ever before"
-    assert [f.ranks for f in found(67 + 16)] == [[2]]
+    assert found(600) == (), "before the others launched number 68 at 670 ns"
+    assert found(670 + 15) == (), "three times as late as ever before"
+    assert [f.ranks for f in found(670 + 16)] == [[2]]
+
+
+def test_a_capture_that_began_later_tells_nothing() -> None:
+    """Rank 3 launches as the others do, but its capture begins with the fourth operation: it holds fewer, and misses none."""
+    records = [
+        {"source_id": r, "part": 0, "rank": r, "recorded_on": "cpu_op", "group_name": "0", "group_desc": "default_pg", "group_size": 4, "ts_ns": 10 * n}
+        for r in range(4)
+        for n in range(3 if r == 3 else 0, 75)
+    ]
+    found = only(run(4, *(gave_up(r, 83) for r in (0, 1, 2)), comm_records=records))
+    assert (found.ranks, found.confidence) == ([3], "likely"), "it alone does not report"
+    assert not any("launches" in e.text for e in found.evidence)
+
+
+def logged(counts: Mapping[int, int], **source: object) -> dict[str, list[dict[str, Any]]]:
+    """Logs of the operations of one communicator of all ranks; `source`: columns of the sources of those with fewer operations."""
+    world, most = len(counts), max(counts.values())
+    comms = [{"source_id": r, "part": 0, "rank": r, "comm": 0, "comm_rank": r, "size": world, "state": "complete", "line": 1} for r in counts]
+    line = {"part": 0, "comm": 0, "origin": "coll-line", "operation": "all_reduce", "state": "enqueued"}
+    lines = [{**line, "source_id": r, "rank": r, "seq": n, "line": n + 2} for r, count in counts.items() for n in range(count)]
+    sources = [{"source_id": r, "part": 0, "role": "log", "rank": r, "world_size": world, "truncated": False} for r in counts]
+    sources = [{**row, **(source if counts[r] < most else {})} for r, row in enumerate(sources)]
+    keys = [{"comm_key": 0, "size": world, "ranks": list(counts), "seen": world, "origin": "comm-id", "name": str(world)}]
+    return {"communicators": comms, "job_communicators": keys, "logged_collectives": lines, "sources": sources}
+
+
+def blamed(result: AnalysisResult) -> tuple[list[int], str, bool]:
+    found = only(result)
+    return found.ranks, found.confidence, any("never follows" in e.text for e in found.evidence)
+
+
+def test_a_log_that_was_cut_or_holds_no_operation_tells_nothing() -> None:
+    three = [gave_up(r, 83) for r in (0, 1, 3)]
+    counts = {0: 90, 1: 90, 2: 82, 3: 90}
+    assert blamed(run(4, *three, **logged(counts))) == ([2], "proven", True)
+    assert blamed(run(4, *three, **logged(counts, truncated=True))) == ([2], "likely", False), "it alone keeps silent"
+    assert blamed(run(4, *three, **logged({**counts, 2: 0}))) == ([2], "likely", False)
+    two = [gave_up(r, 83) for r in (0, 1)]
+    assert blamed(run(4, *two, **logged(counts)))[:2] == ([2], "likely"), "rank 3 is silent too: the log alone shows it"
+    assert blamed(run(4, *two, **logged({**counts, 2: 0})))[:2] == ([2], "possible"), "the only one that nothing tells of"
+
+
+def test_operations_that_the_library_counts_otherwise_are_not_compared() -> None:
+    """Each all-to-all is many sends: logs hold 60 operations where the framework counts 90, and 58 of a rank that is elsewhere."""
+    two = [gave_up(r, 83) for r in (0, 1)]
+    assert blamed(run(4, *two, **logged({0: 60, 1: 60, 2: 58, 3: 60})))[0] == []
+    assert blamed(run(4, *two, **logged({0: 120, 1: 120, 2: 82, 3: 120})))[0] == []
+
+
+def test_lines_that_name_no_rank_are_of_the_process_whose_file_it_is() -> None:
+    """`[Rank r]` counts in a group that the line does not name: it is the file that tells the rank, where it holds one process alone."""
+    unnamed = [{**row, "subject_rank": None, "rank": r, "source_id": r} for r in (0, 1, 3) for row in gave_up(r, 83)]
+    assert only(run(4, unnamed)).ranks == [2]
+    shared = [{**row, "source_id": 0, "part": row["rank"]} for row in unnamed]
+    sources = [{"source_id": 0, "part": r, "role": "analysed", "rank": r, "world_size": 4} for r in range(4)]
+    assert run(4, shared, sources=sources).findings == ()
+
+
+def work(rank: int, operation: str, elements: int = 64) -> list[Row]:
+    first, second = gave_up(rank, 10, elements=elements)
+    return [{**first, "operation": operation}, second]
+
+
+def test_uneven_sizes_of_operations_that_may_be_uneven_are_no_fault() -> None:
+    for operation in ("all_to_all", "gather", "scatter"):
+        assert only(run(4, *(work(r, operation, 64 + (r == 2)) for r in range(4)))).ranks == []
+
+
+def test_another_operation_under_the_same_number_is_named() -> None:
+    found = only(run(4, *(work(r, "all_gather" if r == 1 else "all_reduce") for r in range(4))))
+    assert (found.ranks, found.confidence) == ([1], "likely")
+    assert "rank 1 entered all_gather where the others entered all_reduce" in found.summary
+    split = only(run(4, *(work(r, "all_gather" if r < 2 else "all_reduce") for r in range(4))))
+    assert (split.ranks, split.confidence) == ([], "possible")
+    assert "different operations under this number: all_gather and all_reduce" in split.summary
 
 
 def test_no_watchdog_no_hang() -> None:

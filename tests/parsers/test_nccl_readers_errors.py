@@ -317,6 +317,8 @@ def test_an_abort_is_a_statement() -> None:
         ("torch.distributed.DistBackendError: NCCL error in: ../ProcessGroupNCCL.cpp:1970, unhandled cuda error, NCCL version 2.21.5", "nccl-error"),
         ("ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.", "nccl-error"),
         ("[rank0]:[W321 02:07:08.4 ProcessGroupNCCL.cpp:1250] Warning: WARNING: process group has NOT been destroyed", "c10d"),
+        ("W0115 10:00:00.0 140 torch/distributed/elastic/multiprocessing/api.py:897] Sending process 100 closing signal SIGTERM", "ended"),
+        ("slurmstepd: error: *** STEP 7.0 ON node1 CANCELLED AT 2026-01-15T10:00:00 ***", "ended"),
         ("Epoch 3: loss 0.1", None),
         ("collective agreements are fine", None),
     ],

@@ -86,10 +86,10 @@ def clamped_share(tables: Tables) -> float:
 
 
 def world_of(tables: Tables) -> int:
-    """Ranks of the job, seen or not: as its files state it, else the largest group, else those seen. All of them wait for one."""
+    """Ranks of the job, seen or not: as its files state it, else the largest group, else up to the highest seen. All of them wait for one."""
     sources = tables["sources"].filter(pl.col("role") == "analysed").select(pl.col("world_size").max()).collect().item()
     groups = tables["groups"].select(pl.col("size").max()).collect().item()
-    return max(int(sources or 0), int(groups or 0), len(host_of(tables)))
+    return max(int(sources or 0), int(groups or 0), max(host_of(tables), default=-1) + 1)
 
 
 def clocks_apart(tables: Tables) -> tuple[str, ...]:

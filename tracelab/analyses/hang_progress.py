@@ -1,59 +1,16 @@
-"""How far each rank came in each group: from watchdogs, recorders, logs and traces."""
+"""Groups with an operation that never ended: watchdogs that gave up, dumps and captures that show a standstill."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from tracelab.align.kernels import normalise_operation
+from tracelab.analyses.hang_standing import DEFAULT, Stuck, complete, was_awaited
 from tracelab.analysis import Tables
-from tracelab.results import Confidence, Evidence
 from tracelab.units import format_duration
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-__all__ = ["Standing", "Stuck", "stuck_groups"]
-
-_QUOTED = 160
-_DEFAULT = frozenset({"default_pg", "default", "0", ""})
-
-
-@dataclass
-class Standing:
-    """Where one rank stands in a group: operations handed to the library and ended, where known; `waits`: it reported that it waits."""
-
-    entered: int | None = None
-    completed: int | None = None
-    waits: bool = False
-    origin: str = ""
-
-
-@dataclass
-class Stuck:
-    """A group in which an operation never ended: its number (from 1), what it was, and how far each member came.
-
-    `most`: how sure that is at best: a watchdog gave up (proven), captures end with it (likely), or dumps show a standstill, which may pass.
-    `of_capture`: numbers count from the start of the capture.
-    """
-
-    group: str
-    seq: int
-    operation: str
-    members: tuple[int, ...]
-    waited_ns: int = 0
-    most: Confidence = "proven"
-    of_capture: bool = False
-    sizes: dict[int, int] = field(default_factory=dict)
-    standing: dict[int, Standing] = field(default_factory=dict)
-    evidence: list[Evidence] = field(default_factory=list)
-
-    def of(self, rank: int) -> Standing:
-        """Where a member stands; one that nothing tells of stands nowhere."""
-        return self.standing.setdefault(rank, Standing())
+__all__ = ["stuck_groups"]
 
 
 def stuck_groups(tables: Tables, world: int) -> list[Stuck]:
@@ -62,15 +19,13 @@ def stuck_groups(tables: Tables, world: int) -> list[Stuck]:
     for stuck in found.values():
         if stuck.of_capture:
             continue
-        _from_recorders(tables, stuck)
-        _from_logs(tables, stuck)
-        _from_traces(tables, stuck)
+        complete(tables, stuck)
     return [found[key] for key in sorted(found)]
 
 
 def _members(tables: Tables, name: str | None, desc: str | None, reporters: set[int], world: int) -> tuple[int, ...]:
     """Members of a group as the job's tables list it; all ranks for the default group; else those that report."""
-    if (desc or "").lower() in _DEFAULT and (name or "0") in _DEFAULT:
+    if (desc or "").lower() in DEFAULT and (name or "0") in DEFAULT:
         return tuple(range(world))
     listed = tables["process_groups"].filter(pl.col("group_ranks").is_not_null() & (pl.col("group_name") == (name or "")))
     for ranks, text in listed.select("group_ranks", "group_desc").collect().iter_rows():
@@ -82,9 +37,14 @@ def _members(tables: Tables, name: str | None, desc: str | None, reporters: set[
 
 
 def _from_watchdogs(tables: Tables, world: int) -> dict[tuple[str, str], Stuck]:
-    watchdogs = tables["comm_progress"].filter((pl.col("origin") == "watchdog") & pl.col("subject_rank").is_between(0, world - 1))
+    alone = tables["sources"].filter(pl.len().over("source_id") == 1).select("source_id", pl.lit(True).alias("alone"))
+    said = tables["comm_progress"].filter(pl.col("origin") == "watchdog").join(alone, on="source_id", how="left")
+    # a line that names no rank of the job is of the process whose file it is, where the file is of one
+    said = said.with_columns(pl.coalesce("subject_rank", pl.when("alone").then("rank")).alias("subject_rank"))
+    watchdogs = said.filter(pl.col("subject_rank").is_between(0, world - 1))
     rows = watchdogs.sort("source_id", "line").collect()
     found: dict[tuple[str, str], Stuck] = {}
+    given: dict[tuple[str, str], list[tuple[int, int, str | None, int | None]]] = {}
     gave_up = rows.filter((pl.col("status") == "timed-out") & pl.col("timed_out").is_not_null())
     # The line that names the operation seldom names the group; the one that follows it on the same rank does.
     naming = rows.filter(pl.col("group_desc").is_not_null() | pl.col("group_name").is_not_null())
@@ -101,11 +61,16 @@ def _from_watchdogs(tables: Tables, world: int) -> dict[tuple[str, str], Stuck]:
         standing.waits, standing.origin = True, "watchdog"
         standing.entered = max(standing.entered or 0, r["timed_out"])
         stuck.waited_ns = max(stuck.waited_ns, r["waited_ns"] or 0)
-        if r["in_elements"] is not None and r["timed_out"] == stuck.seq:
-            stuck.sizes[r["subject_rank"]] = r["in_elements"]
         if len(stuck.evidence) < 2 and r["waited_ns"]:
             waited = f"rank {r['subject_rank']} waited {format_duration(r['waited_ns'])} for {stuck.operation} number {r['timed_out']}"
             stuck.evidence.append(tables.evidence(r["source_id"], r["subject_rank"], r["source_ts_ns"], r["ts_ns"], f"line {r['line']}: {waited}"))
+        given.setdefault(key, []).append((r["subject_rank"], r["timed_out"], r["operation"], r["in_elements"]))
+    for key, works in given.items():
+        for rank, seq, operation, elements in works:
+            if seq == found[key].seq and operation:
+                found[key].operations[rank] = operation
+            if seq == found[key].seq and elements is not None:
+                found[key].sizes[rank] = elements
     for r in rows.filter(pl.col("last_enqueued").is_not_null()).iter_rows(named=True):
         named = found.get((r["group_name"] or "", r["group_desc"] or ""))
         if named is not None:
@@ -185,7 +150,7 @@ def _from_captures(tables: Tables, world: int) -> dict[tuple[str, str], Stuck]:
         if waiting.height < 2 or not idle.height or not one_end or group.height < int(str(size)) - len(cut):
             continue
         first = np.array([launches[: idle["launched"][0] + 1] for launches in waiting["ts_ns"]])  # waiting ranks × operations
-        absent = [r for r in idle.iter_rows(named=True) if _was_awaited(np.array(r["ts_ns"]), first, recorded_until.get(r["rank"]))]
+        absent = [r for r in idle.iter_rows(named=True) if was_awaited(np.array(r["ts_ns"]), first, recorded_until.get(r["rank"]))]
         if not absent:
             continue
         members = _members(tables, name and str(name), desc and str(desc), set(group["rank"]), world)
@@ -204,71 +169,7 @@ def _from_captures(tables: Tables, world: int) -> dict[tuple[str, str], Stuck]:
     return found
 
 
-_AS_LATE = 3
-"""A rank is absent that was recorded for so many times longer than it ever was behind, while the others had launched."""
-
-
-def _was_awaited(own: NDArray[np.int64], others: NDArray[np.int64], until: int | None) -> bool:
-    """Whether a rank that launched at `own` (ns) was recorded long enough, `until`, to launch the last of what the `others` (rank × operation) launched."""
-    behind = int(np.max(own - others[:, :-1].min(0), initial=0))
-    return until is not None and until - int(others[:, -1].max()) > _AS_LATE * behind
-
-
 def _recorded_operation(tables: Tables, seq: int, sources: list[int]) -> str:
     rows = tables["logged_collectives"].filter((pl.col("origin") == "flight-recorder") & (pl.col("seq") == seq) & pl.col("source_id").is_in(sources))
     names = rows.filter(pl.col("state") != "completed").select(pl.col("operation").cast(pl.String)).unique().collect()["operation"].to_list()
     return str(names[0]) if len(names) == 1 else "operation"
-
-
-def _from_recorders(tables: Tables, stuck: Stuck) -> None:
-    rows = tables["comm_progress"].filter((pl.col("origin") == "flight-recorder") & pl.col("last_enqueued").is_not_null())
-    for r in rows.with_columns(pl.coalesce("subject_rank", "rank").alias("subject_rank")).collect().iter_rows(named=True):
-        if r["subject_rank"] in stuck.members and _same_group(stuck, r["group_name"], r["group_desc"]):
-            standing = stuck.of(r["subject_rank"])
-            standing.entered, standing.completed, standing.origin = r["last_enqueued"], r["last_completed"], "flight recorder"
-
-
-def _same_group(stuck: Stuck, name: str | None, desc: str | None) -> bool:
-    return stuck.group in {desc, f"group {name}"} or (stuck.group == "the default group" and (desc or "").lower() in _DEFAULT)
-
-
-def _from_logs(tables: Tables, stuck: Stuck) -> None:
-    """Operations that NCCL logged, of the communicators with exactly the group's ranks; only where the log begins with the communicator."""
-    comms = tables["job_communicators"].filter(pl.col("ranks").is_not_null()).select("comm_key", "ranks").collect()
-    keys = [key for key, ranks in comms.iter_rows() if None not in ranks and tuple(sorted(ranks)) == stuck.members]
-    if len(keys) != 1:
-        return  # several communicators of the same ranks: which one the group uses is not known
-    of_comm = tables["communicators"].filter((pl.col("state") != "seen") & (pl.col("size") == len(stuck.members)))
-    of_comm = of_comm.filter(pl.len().over("source_id", "part") == 1).select("source_id", "part", "comm", "rank")
-    logged = tables["logged_collectives"].filter((pl.col("origin") == "coll-line") & ~pl.col("operation").cast(pl.String).is_in(["send", "recv"]))
-    lines = of_comm.join(logged.select("source_id", "part", "comm", "line"), on=["source_id", "part", "comm"], how="left")
-    counts = lines.group_by("rank", "source_id").agg(pl.col("line").count().alias("ops"), pl.col("line").max()).sort("rank").collect()
-    if not counts["ops"].sum():
-        return
-    for rank, source, ops, line in counts.iter_rows():
-        if rank not in stuck.members:
-            continue
-        standing = stuck.of(rank)
-        if standing.entered is None:
-            standing.entered, standing.origin = ops, "log"
-        if standing.entered < stuck.seq:
-            text = f"line {line}: the last of {ops} operations that rank {rank} logged in this communicator; number {stuck.seq} never follows"
-            stuck.evidence.append(tables.evidence(source, rank, None, None, text if line is not None else f"rank {rank} logged no operation"))
-
-
-def _from_traces(tables: Tables, stuck: Stuck) -> None:
-    """Ranks that nothing else tells of: launched operations of the group, counted against those of the ranks that wait."""
-    truncated = set(tables["ranks"].filter(pl.col("truncated")).select("rank").collect()["rank"])
-    rows = tables["comm_records"].filter(pl.col("recorded_on") == "cpu_op").with_columns(pl.col("group_name", "group_desc").cast(pl.String))
-    rows = rows.filter(pl.col("group_size") == len(stuck.members)) if len(stuck.members) else rows
-    counts = rows.group_by("rank", "group_name", "group_desc").agg(pl.len().alias("ops"), pl.col("ts_ns").max(), pl.col("source_id").last()).collect()
-    mine = [r for r in counts.iter_rows(named=True) if r["rank"] in stuck.members and _same_group(stuck, r["group_name"], r["group_desc"])]
-    waiting = [r["ops"] for r in mine if stuck.of(r["rank"]).waits and r["rank"] not in truncated]
-    if len(waiting) < 2 or len(set(waiting)) > 1:
-        return
-    for r in mine:
-        standing = stuck.of(r["rank"])
-        if standing.entered is None and r["rank"] not in truncated and r["ops"] < waiting[0]:
-            standing.entered, standing.origin = stuck.seq - 1, "trace"
-            text = f"rank {r['rank']} launches {r['ops']} operations of {stuck.group} in the capture, those that wait {waiting[0]}: this is its last"
-            stuck.evidence.append(tables.evidence(r["source_id"], r["rank"], None, r["ts_ns"], text[:_QUOTED]))

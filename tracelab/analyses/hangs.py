@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from tracelab.analyses.common import named, world_of
-from tracelab.analyses.hang_progress import Stuck, stuck_groups
+from tracelab.analyses.hang_progress import stuck_groups
+from tracelab.analyses.hang_standing import Stuck
 from tracelab.analysis import Analysis, AnalysisResult, Tables
 from tracelab.results import Confidence, Finding, finding_id
 from tracelab.tables import Column, TableSpec
@@ -80,24 +81,49 @@ def _blame(stuck: Sequence[Stuck], params: Params) -> _Blame:
     waiting = {r for s in stuck for r in s.members if s.of(r).waits}
     absent = {r for s in stuck for r in _absent(s)[0]}
     if ends := sorted(absent - waiting):
-        return _Blame(tuple(ends), "proven", f"{named(ends)} never entered it")
+        sure: Confidence = "proven" if all(_shown(s, r) for s in stuck for r in _absent(s)[0] if r in ends) else "likely"
+        return _Blame(tuple(ends), sure, f"{named(ends)} never entered it")
     silent = {r for s in stuck for r in _absent(s)[1]} - waiting
     members = {r for s in stuck for r in s.members}
     if silent and not absent and len(silent) <= max(1, int(params.most_silent * len(members))) and len(waiting) >= 2:
         ends = sorted(silent)
-        sure: Confidence = "likely" if len(waiting) + len(silent) == len(members) else "possible"
+        sure = "likely" if len(waiting) + len(silent) == len(members) else "possible"
         return _Blame(tuple(ends), sure, f"all others wait, and {named(ends)} does not report at all: it did not enter, or it is dead")
     if absent:
         text = f"{named(sorted(absent))} wait in one group and are waited for in another: the order of operations differs between ranks"
         return _Blame(tuple(sorted(absent)), "possible", text)
     for s in stuck:
-        sizes = Counter(s.sizes.values())
-        if len(sizes) > 1 and (usual := sizes.most_common(2))[0][1] > usual[1][1]:
-            odd = sorted(r for r, n in s.sizes.items() if n != usual[0][0])
-            return _Blame(tuple(odd), "likely", f"{named(odd)} entered it with another size")
+        if different := _different(s):
+            return different
     if silent:
         return _Blame((), "possible", f"of {len(silent)} ranks nothing tells how far they came")
     return _Blame((), "possible", "every rank entered it: the transfer itself stands still")
+
+
+def _shown(s: Stuck, rank: int) -> bool:
+    """Whether it is proven that the rank did not enter: its recorder says so, or two of log, trace, and a watchdog that alone keeps silent."""
+    witnesses = s.of(rank).witnesses
+    alone = set(s.members) - set(s.waiting) <= set(_absent(s)[0])
+    return "recorder" in witnesses or len(witnesses) + alone > 1
+
+
+_EQUAL = frozenset({"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce"})
+"""Operations to which every rank gives as much as the others."""
+
+
+def _different(s: Stuck) -> _Blame | None:
+    """Ranks that gave another operation, or another size, to the number that the others entered."""
+    if len(kinds := Counter(s.operations.values())) > 1:
+        (usual, most), (_, next_most) = kinds.most_common(2)
+        odd = sorted(r for r, operation in s.operations.items() if operation != usual)
+        if most == next_most:
+            return _Blame((), "possible", f"ranks entered different operations under this number: {' and '.join(sorted(kinds))}")
+        return _Blame(tuple(odd), "likely", f"{named(odd)} entered {s.operations[odd[0]]} where the others entered {usual}")
+    sizes = Counter(s.sizes.values()) if s.operation in _EQUAL else Counter[int]()
+    if len(sizes) > 1 and (most_common := sizes.most_common(2))[0][1] > most_common[1][1]:
+        odd = sorted(r for r, n in s.sizes.items() if n != most_common[0][0])
+        return _Blame(tuple(odd), "likely", f"{named(odd)} entered it with another size")
+    return None
 
 
 def _finding(tables: Tables, stuck: Sequence[Stuck], s: Stuck, blame: _Blame) -> Finding:

@@ -15,7 +15,7 @@ from tracelab_parsers.nccl_log.line import LogLine, Rows
 
 __all__ = ["C10D_KINDS", "C10dReader"]
 
-C10D_KINDS = frozenset({"watchdog", "desync", "abort", "nccl-error", "c10d"})
+C10D_KINDS = frozenset({"watchdog", "desync", "abort", "nccl-error", "ended", "c10d"})
 """The kinds that this reader gives; its lines are of level ERROR but for those of kind `c10d`."""
 
 _SPEAKERS = 65_536
@@ -45,6 +45,8 @@ _WATCHDOG = (
     "Flight Recorder",
 )
 _ABORT = ("terminate called", "taking the entire process down", "watchdog thread terminated with exception", "Aborting process", "aborting communicators")
+_ENDED = ("closing signal SIGTERM", "death signal", "(SIGTERM)", "(SIGKILL)", "got signal: 15", "CANCELLED AT")
+"""What launchers and schedulers print when they end processes: torchrun's agent, its workers, slurmstepd."""
 _ERRORS = (
     "NCCL error in:",
     "ncclUnhandledCudaError",
@@ -65,7 +67,7 @@ class _Speaker:
 
 
 class C10dReader:
-    """Reads bare lines of `ProcessGroupNCCL`.
+    """Reads bare lines of `ProcessGroupNCCL`, and those of launchers that end its processes.
 
     The rank is that of the label `[rankG]:`, or of the group where that is the group of all, or of the launcher's label;
     `[Rank r]` counts in some group that the line does not name, and is never taken. Where none is stated it is null.
@@ -80,6 +82,8 @@ class C10dReader:
         if line.level:
             return None
         text = line.text
+        if any(part in text for part in _ENDED):
+            return "ended"
         if not ("NCCL" in text or "nccl" in text or "ollective" in text or "atchdog" in text or "terminate called" in text):
             return self._desync.take(line, rows) if self._desync.open else None
         if "ProcessGroupNCCL" in text or "[PG " in text or "[Rank " in text or "WorkNCCL" in text:

@@ -20,7 +20,20 @@ LONGEST = 4096
 
 _NCCL = " NCCL "
 _LEVEL = re.compile(r"(INFO|WARN|TRACE|CALL|VERSION|ABORT|ERROR)(?: |$)")
-_WORDS = (b"nccl", b"ollective", b"atchdog", b"terminate called", b" version", b"perf", b"CUDA failure", b"ranks")
+_WORDS = (
+    b"nccl",
+    b"ollective",
+    b"atchdog",
+    b"terminate called",
+    b" version",
+    b"perf",
+    b"CUDA failure",
+    b"ranks",
+    b"SIGTERM",
+    b"SIGKILL",
+    b"death signal",
+    b"CANCELLED AT",
+)
 _ROW = re.compile(
     rb"(?:\[[^\]\n]{1,40}+\](?:<\w+>)?: ?|\d+: |\([^)\n]{1,160}+\) ?)?[ \t]*"
     rb"(?:#|N/A|\d[\d.]*(?:e[+-]?\d+)?(?:[ \t]|[-\w]*:\d+:\d+ |$)|[\s-]*\[\d[\d, ]*\] (?:started|finished))"

@@ -28,7 +28,7 @@ class NcclLogParser:
     """Reads every text in which NCCL, RCCL, torch's watchdog or nccl-tests speak, whatever stands around their lines."""
 
     name = "nccl-log"
-    version = 1
+    version = 2
     title = "NCCL or RCCL log"
     kind: SourceKind = "log"
     tables: tuple[TableSpec, ...] = (

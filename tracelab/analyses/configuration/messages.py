@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -99,7 +99,7 @@ TROUBLES = (
     ),
     Trouble(
         "shared-memory",
-        r"(?i)(?:Error while (?:creating|attaching).*shared memory|posix_fallocate|/dev/shm/nccl).*(?:No space left|failed|error|resize)",
+        r"(?i)Error while (?:creating|attaching).*shared memory|posix_fallocate.*(?:failed|No space left)|/dev/shm/nccl.*(?:No space left|resize)",
         "misconfiguration",
         "major",
         "likely",
@@ -144,6 +144,7 @@ TROUBLES = (
     ),
 )
 
+_AFTER_THE_END = "sends got no answer any more; processes of the job had been ended from outside, which explains it"
 _IN_MESSAGES = {"source_id": pl.Int32, "part": pl.Int16, "rank": pl.Int32, "level": pl.String, "kind": pl.String, "shape": pl.String}
 
 
@@ -151,7 +152,7 @@ def read_messages(tables: Tables, s: Setup) -> pl.DataFrame:
     """Lines of trouble per process and shape: how many, the first one's line and text; with unit and host."""
     events = tables["log_events"].with_columns(pl.col("level", "kind").cast(pl.String), pl.col("text").str.slice(0, LONGEST))
     plain = pl.col("kind").is_in(_NO_TROUBLE)
-    hit = events.filter((pl.col("level").is_in(_LEVELS) & ~plain) | pl.col("text").str.contains(_TELLING))
+    hit = events.filter((pl.col("kind") == "ended") | (pl.col("level").is_in(_LEVELS) & ~plain) | pl.col("text").str.contains(_TELLING))
     hit = hit.with_columns(pl.col("text").str.replace_all(_SHAPE, "N").alias("shape"))
     grouped = hit.group_by("source_id", "part", "rank", "level", "kind", "shape").agg(
         pl.len().alias("count"), pl.col("line").min(), pl.col("text").sort_by("line").first()
@@ -168,20 +169,32 @@ def plugin_failures(messages: pl.DataFrame) -> pl.DataFrame:
     return messages.filter(plugin & failed & ~usual)
 
 
+def _ended_first(messages: pl.DataFrame) -> bool:
+    """Whether somebody ended processes of the job that had complained of nothing: what others complain of then may be the consequence."""
+    ended = pl.col("kind").eq_missing("ended")
+    first = messages.group_by("source_id").agg(pl.col("line").filter(ended).min().alias("ended"), pl.col("line").filter(~ended).min())
+    return not first.filter(pl.col("ended") < pl.col("line").fill_null(pl.col("ended") + 1)).is_empty()
+
+
 def complaints(s: Setup, explained: frozenset[str], messages: pl.DataFrame) -> list[Issue]:
-    """One issue per cause that the messages name and adapter (or all hosts that say so). Messages that a worse one explains add no issue."""
+    """One issue per cause that the messages name and adapter (or all hosts that say so). Messages that a worse one explains add no issue.
+
+    Where processes of the job were ended from outside, a peer that does not answer any more is no trouble of the network.
+    """
     rows = messages.with_columns(
         pl.when(pl.col("text").str.contains(r"(?i)NET|async|completion|HCA")).then(pl.col("text").str.extract(_HCA)).alias("nic"),
     )
     issues: list[Issue] = []
     flapped: set[str] = set()
-    for t in TROUBLES:
+    for trouble in TROUBLES:
+        t = trouble
         found = rows.filter(pl.col("text").str.contains(t.pattern))
         if t.check == "version" and "version" in explained:
             continue
         if t.check == "retries":
             # A port that went down explains every send over it that got no answer.
             found = found.filter(~pl.col("host").is_in(sorted(flapped)))
+            t = replace(t, severity="info", says=_AFTER_THE_END) if _ended_first(messages) else t
         if not found.height:
             continue
         if t.check == "port":
