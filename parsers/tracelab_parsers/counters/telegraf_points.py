@@ -12,6 +12,7 @@ from tracelab_parsers.counters.meanings import Meaning
 from tracelab_parsers.counters.switch_moments import moment_in
 from tracelab_parsers.counters.telegraf_lines import Point
 from tracelab_parsers.counters.telegraf_meanings import Plugin, field_meaning
+from tracelab_parsers.counters.values import is_digits
 from tracelab_parsers.counters.writing import Samples, Subject, TimeQuality
 from tracelab_parsers.nccl_json.notices import Notices
 
@@ -132,7 +133,7 @@ def _device_of_host(plugin: Plugin, tags: Mapping[str, str]) -> Subject:
     node = tags.get("host")
     if plugin == "infiniband":
         port = tags.get("port", "")
-        return Subject("rdma", tags["device"], node=node, node_kind="host", port=int(port) if port.isdecimal() and len(port) < 10 else None)
+        return Subject("rdma", tags["device"], node=node, node_kind="host", port=int(port) if is_digits(port, 9) else None)
     if plugin == "nvidia_smi":
         return Subject("gpu", tags["index"], node=node, node_kind="host", uid=tags.get("uuid"))
     return Subject("netdev", tags["interface"], node=node, node_kind="host")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-__all__ = ["MAX_RAW", "read_number"]
+__all__ = ["MAX_RAW", "is_digits", "read_number"]
 
 MAX_RAW = 2**64 - 1
 _ABSENT = frozenset({"", "n/a", "na", "none", "null", "-", "--", "not available", "unavailable", "nan", "n/a (no pma)"})
@@ -13,6 +13,11 @@ _WHOLE = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+|[+-]?\d+", re.ASCII)
 _HEX = re.compile(r"0[xX][0-9a-fA-F]{1,16}")
 _FLOAT = re.compile(r"[+-]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _LONGEST = 40
+
+
+def is_digits(text: str, most: int) -> bool:
+    """Whether `text` is at least one and at most `most` decimal digits of ASCII: the others of Unicode are part of no output."""
+    return len(text) <= most and text.isascii() and text.isdigit()
 
 
 def read_number(text: str) -> int | float | None:
