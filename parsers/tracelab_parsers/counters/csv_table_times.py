@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 
-from tracelab.errors import ManifestError
 from tracelab_parsers.counters.bulk import NO_TIME, Ints
-from tracelab_parsers.counters.csv_table_description import TimeColumn
+from tracelab_parsers.counters.csv_table_description import TimeColumn, zone_of
 from tracelab_parsers.counters.prometheus_values import moments_of
-from tracelab_parsers.counters.switch_moments import EARLIEST_NS, LATEST_NS, Moment, moment_in, moment_of, offset_of
+from tracelab_parsers.counters.switch_moments import EARLIEST_NS, LATEST_NS, Moment, moment_in, moment_of
 from tracelab_parsers.counters.writing import TimeQuality
 
 if TYPE_CHECKING:
@@ -81,25 +79,13 @@ def clock_of(texts: Sequence[str]) -> Clock | None:
 
 def described_clock(column: TimeColumn, texts: Sequence[str]) -> Clock | None:
     """The clock that a user describes; `ManifestError` where its zone is none."""
-    zone = _zone(column.zone) if column.zone is not None else None
+    zone = zone_of(column.zone) if column.zone is not None else None
     if column.format in _EXPONENTS:
         return Clock(_EXPONENTS[column.format], zoned=True)
     if column.format != "auto":
         return Clock(None, zoned="%z" in column.format, form=column.format, zone=zone)
     found = clock_of(texts)
     return found._replace(zone=zone) if found is not None else None
-
-
-def _zone(text: str) -> tzinfo:
-    if text in ("Z", "UTC"):
-        return UTC
-    offset = offset_of(text)
-    if offset is not None:
-        return timezone(offset)
-    try:
-        return ZoneInfo(text)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ManifestError(f"{text!r} is no time zone", hint="write +08:00, UTC, or a name like Asia/Shanghai") from None
 
 
 def _by_form(text: str, form: str, zone: tzinfo | None) -> int:
