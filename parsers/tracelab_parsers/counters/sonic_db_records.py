@@ -80,7 +80,7 @@ def records(stream: ByteStream, notices: Notices) -> Iterator[Record]:
 
 def _expanded(number: int, key: str, value: bytes, context: Context, notices: Notices, offset: int) -> Iterator[Record]:
     split = _SPLIT.fullmatch(key)
-    decoded = decode(value)
+    decoded = decode(value, lambda code: notices.add(code, offset))
     if split is None or decoded is None:
         notices.add("bad-json", offset, int(decoded is None))
         yield Record(number, key, "", None, None, context)

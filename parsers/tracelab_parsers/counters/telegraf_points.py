@@ -10,7 +10,7 @@ from tracelab_parsers.counters.gnmic_paths import entity, node_name
 from tracelab_parsers.counters.gnmic_reading import subject_of, time_of
 from tracelab_parsers.counters.meanings import Meaning
 from tracelab_parsers.counters.switch_moments import moment_in
-from tracelab_parsers.counters.telegraf_lines import Point
+from tracelab_parsers.counters.telegraf_lines import NO_NUMBER, Point
 from tracelab_parsers.counters.telegraf_meanings import Plugin, field_meaning
 from tracelab_parsers.counters.values import is_digits
 from tracelab_parsers.counters.writing import Samples, Subject, TimeQuality
@@ -81,6 +81,7 @@ class Points:
                 continue
             else:
                 number = value if isinstance(value, int | float) else None
+                self._notices.add("bad-number", None, int(value is NO_NUMBER))
                 if meaning.counter == "link_speed" and number is not None and number <= 0:
                     number = None  # how the kernel prints that there is no link
             self._samples.add(line, subject, name, meaning, number, ts_ns=ts_ns, quality="collector")
@@ -120,6 +121,7 @@ class Points:
         quality: TimeQuality = "local" if stated is not None and not stated[1] else "device"
         value = fields.get("peak")
         number = value if isinstance(value, int | float) and not isinstance(value, bool) else None
+        self._notices.add("bad-number", None, int(value is NO_NUMBER))
         self._samples.add(line, subject, "peak", _PEAK, number, ts_ns=moment, quality=quality, queue=queue)
         for name in ("duration", "threshold", "endDepth", "startDepth"):
             value = fields.get(name)
