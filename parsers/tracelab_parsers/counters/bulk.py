@@ -14,7 +14,7 @@ import numpy as np
 from tracelab.plugins import Notice
 from tracelab.tables import COUNTER_SAMPLES
 from tracelab_parsers.counters.meanings import Meaning
-from tracelab_parsers.counters.notices import TEXTS
+from tracelab_parsers.counters.notices import no_number
 from tracelab_parsers.counters.values import MAX_RAW, read_number
 from tracelab_parsers.counters.writing import Subject, TimeQuality
 
@@ -190,7 +190,7 @@ class Bulk:
             scaled = value * scale
         lost = int(np.count_nonzero(stated & ~np.isfinite(scaled)))
         if lost:
-            self._emit.notice(Notice("bad-number", *TEXTS["bad-number"], lost))
+            self._emit.notice(no_number(lost))
         qualities = _dictionary(pa, [b[5] for b in self._blocks]).take(pa.array(of_block, mask=ts == NO_TIME))
         varying = {
             "line": pa.array(lines),

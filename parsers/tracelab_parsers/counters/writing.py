@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from tracelab.plugins import Notice
 from tracelab.tables import COUNTER_SAMPLES
 from tracelab_parsers.counters.meanings import Meaning
-from tracelab_parsers.counters.notices import TEXTS
+from tracelab_parsers.counters.notices import no_number
 from tracelab_parsers.counters.values import MAX_RAW
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Samples:
             whole = False
         value = None if number is None else float(number) * meaning.scale
         if value is not None and abs(value) == math.inf:
-            self._emit.notice(Notice("bad-number", *TEXTS["bad-number"]))
+            self._emit.notice(no_number())
             number, value, whole = None, None, False
         if number is not None and abs(number) > MAX_RAW:
             flags = "+".join(dict.fromkeys((*(flags.split("+") if flags else ()), "rounded")))
