@@ -73,7 +73,7 @@ class Reading:
         for line in lines(stream, lambda offset: self._notices.add("line-too-long", offset), LINE_BYTES):
             if waiting is not None:
                 joined = Line(waiting.number, waiting.offset, waiting.text + b"\n" + line.text, line.whole)
-                found = self._point(joined)
+                found = self._point(joined) if b'"' in line.text else None
                 if isinstance(found, Point):
                     waiting = None
                     yield joined.number, found

@@ -22,8 +22,8 @@ _NCCL = " NCCL "
 _LEVEL = re.compile(r"(INFO|WARN|TRACE|CALL|VERSION|ABORT|ERROR)(?: |$)")
 _WORDS = (b"nccl", b"ollective", b"atchdog", b"terminate called", b" version", b"perf", b"CUDA failure", b"ranks")
 _ROW = re.compile(
-    rb"(?:\[[^\]\n]{1,40}+\](?:<\w+>)?: ?|\d+: |\([^)\n]{1,160}+\) ?)?[ \t]*"
-    rb"(?:#|N/A|\d[\d.]*(?:e[+-]?\d+)?(?:[ \t]|[-\w]*:\d+:\d+ |$)|[\s-]*\[\d[\d, ]*\] (?:started|finished))"
+    rb"(?:\[[^\]\n]{1,40}+\](?:<\w+>)?: ?|\d+: |\([^)\n]{1,160}+\) ?)?[ \t]*+"
+    rb"(?:#|N/A|\d[\d.]*+(?:e[+-]?\d++)?+(?:[ \t]|[-\w]*+:\d+:\d+ |$)|[\s-]*+\[\d[\d, ]*\] (?:started|finished))"
 )
 _ROW_STARTS = np.zeros(256, bool)
 _ROW_STARTS[list(b"#N0123456789 \t[(-")] = True
