@@ -37,6 +37,7 @@ __all__ = [
     "SourceInfo",
     "SourceKind",
     "TerminalReporter",
+    "WithCheckedOptions",
     "WithCompanions",
     "parsers",
     "reporter",
@@ -187,6 +188,14 @@ class WithCompanions(Protocol):
         Their content and their names below the root are part of the cache key, and they are no sources of their own. It is
         asked for claimed files alone, so that `sniff` must claim one file of a gathering and no other.
         """
+
+
+@runtime_checkable
+class WithCheckedOptions(Protocol):
+    """A parser with options that may be wrong whatever the file holds."""
+
+    def check_options(self, options: Mapping[str, bool | int | str]) -> None:
+        """Raises `ManifestError` for options that fit no file. It is asked before any file is read, so that the user learns it at once."""
 
 
 class Reporter(Protocol):

@@ -17,8 +17,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from tracelab.align import Aligned, align
 from tracelab.analyses import ANALYSES
 from tracelab.analysis import Outcome, run_analyses
@@ -26,7 +24,8 @@ from tracelab.document import JobFacts, build_result
 from tracelab.errors import NoUsableInputError, UnknownNameError
 from tracelab.fabric.build import Fabric, Job, Stated, fabric_tables
 from tracelab.fabric.samples import Sources
-from tracelab.ingest.discovery import Candidate, discover
+from tracelab.ingest.described import described_tables
+from tracelab.ingest.discovery import MANIFEST_NAME, Candidate, discover
 from tracelab.ingest.identity import FileNotice, identify
 from tracelab.ingest.manifest import FileEntry, Manifest, load_manifest, zone_of
 from tracelab.ingest.pipeline import Ingested, OnProgress, Options, ingest
@@ -34,7 +33,7 @@ from tracelab.ingest.rankmap import Assignment, RankMap, map_ranks
 from tracelab.ingest.scan import notices_frame, scan_fabric, scan_parsed, sources_frame
 from tracelab.ingest.store import default_store_path
 from tracelab.inspection import Inspection, inspect_job
-from tracelab.plugins import Notice, parsers
+from tracelab.plugins import Notice
 from tracelab.results import Evidence, Price, RunResult
 from tracelab.tables import ALIGNED_TABLES, CLOCKS, LINK_TABLES, PARSED_TABLES, RANKS, STEPS, TABLES, TRAFFIC_TABLES
 from tracelab.traffic.build import Traffic, traffic_tables
@@ -292,11 +291,11 @@ def open_run(
     root = Path(path)
     folder = root if os.path.isdir(root) else root.parent  # noqa: PTH112  # unlike is_dir, never raises
     settings = load_manifest(folder, Path(manifest) if manifest is not None else None)
-    formats = dict.fromkeys(settings.tables, next((name for name, p in parsers().items() if "tables" in p.option_names), ""))
+    described = described_tables(settings, Path(manifest) if manifest is not None else folder / MANIFEST_NAME)
+    formats = dict.fromkeys(settings.tables, described.reader)
     formats |= {name: f.format for name, f in settings.files.items() if f.format is not None}
     candidates = discover(root, formats)
     candidates = [replace(c, parser=None, ignored=True) if settings.files.get(c.name, _KEEP).ignore else c for c in candidates]
     store = Path(cache_dir) if cache_dir is not None else default_store_path()
-    described = {name: {"tables": msgspec.json.encode(table).decode()} for name, table in settings.tables.items()}
-    ingested = ingest(candidates, store, options=options, of_files=described, jobs=jobs, on_progress=on_progress)
+    ingested = ingest(candidates, store, options=options, of_files=described.options, jobs=jobs, on_progress=on_progress)
     return Run(root, settings, candidates, ingested, job)

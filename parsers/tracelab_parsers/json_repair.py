@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Context, Decimal, DecimalException
 from typing import Any
@@ -17,7 +18,7 @@ import msgspec
 __all__ = ["Repaired", "balanced_end", "next_starts", "repair"]
 
 MAX_DIGITS = 400
-SAFE_DIGITS = 18
+_DIGITS_64 = 20
 _ROUNDING = Context(prec=MAX_DIGITS)
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["\[\]{}]', re.DOTALL)
@@ -29,7 +30,10 @@ _NEXT = re.compile(rb'\}\s*(?:,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|s|bp
 
 @dataclass(frozen=True)
 class Repaired:
-    """A value read from broken text, and what was done for it: notice codes. Numbers with a fraction or of more than 18 digits are `Decimal`."""
+    """A value read from broken text, and what was done for it: notice codes, that of missing numbers once for each.
+
+    Numbers with a fraction, and whole ones of more than 64 bits, are `Decimal`.
+    """
 
     value: Any
     codes: tuple[str, ...]
@@ -65,10 +69,6 @@ def next_starts(data: bytes, start: int, stop: int) -> list[tuple[int, int]]:
     return found
 
 
-def _no_constant(_: str) -> None:
-    return None
-
-
 def _number(text: str) -> Decimal | None:
     try:
         return Decimal(text) if len(text) <= MAX_DIGITS else _ROUNDING.create_decimal(text)
@@ -77,12 +77,13 @@ def _number(text: str) -> Decimal | None:
 
 
 def _integer(text: str) -> int | Decimal | None:
-    return int(text) if len(text) <= SAFE_DIGITS else _number(text)
+    number = int(text) if len(text) <= _DIGITS_64 else None
+    return number if number is not None and -(1 << 63) <= number < 1 << 64 else _number(text)
 
 
-def _load(text: str) -> Any:
-    """JSON with control characters and NaN allowed."""
-    return json.loads(text, strict=False, parse_constant=_no_constant, parse_int=_integer, parse_float=_number)
+def _load(text: str, constants: list[str]) -> Any:
+    """JSON with control characters and NaN allowed, which is null and noted in `constants`."""
+    return json.loads(text, strict=False, parse_constant=constants.append, parse_int=_integer, parse_float=_number)
 
 
 def _is_strict(text: str) -> bool:
@@ -113,10 +114,14 @@ def _scrub(value: Any) -> Any:
     return value
 
 
-def _attempts(text: str) -> list[tuple[str, str]]:
-    quiet = _BARE.sub(_quiet, text)
+def _attempts(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Texts to try in turn, and the codes of what was changed."""
+    yield text, []
+    missing = ["non-finite-number"] * sum(m.group(1) is None for m in _BARE.finditer(text))
+    yield _BARE.sub(_quiet, text), missing
     escaped = _ESCAPE.sub(_double_stray, text)
-    return [(text, ""), (quiet, "non-finite-number"), (escaped, "bad-escape"), (_BARE.sub(_quiet, escaped), "bad-escape")]
+    yield escaped, ["bad-escape"]
+    yield _BARE.sub(_quiet, escaped), ["bad-escape", *missing]
 
 
 def repair(data: bytes) -> Repaired | None:
@@ -131,16 +136,14 @@ def repair(data: bytes) -> Repaired | None:
     except UnicodeDecodeError:
         text = data.decode("utf-8", "replace")
         codes.append("invalid-utf8")
-    for candidate, code in _attempts(text):
+    for candidate, changed in _attempts(text):
+        constants: list[str] = []
         try:
-            value = _scrub(_load(candidate))
+            value = _scrub(_load(candidate, constants))
         except (ValueError, RecursionError):
             continue
-        if re.search(r"\b(?:NaN|Infinity)\b", candidate):
-            codes.append("non-finite-number")
-        if code:
-            codes.append(code)
-        if not code and not _is_strict(text):
+        codes += changed + ["non-finite-number"] * len(constants)
+        if not changed and not _is_strict(text):
             codes.append("control-character")
-        return Repaired(value, tuple(dict.fromkeys(codes)))
+        return Repaired(value, tuple(codes))
     return None

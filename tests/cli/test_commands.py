@@ -135,6 +135,7 @@ def test_nothing_usable_is_3_and_says_what_was_found(call: Call, tmp_path: Path,
         (["analyze", "{job}", "--job", "7"], "no job number 7"),
         (["analyze", "{job}", "--fail-on", "bad"], "fail-on"),
         (["analyze", "{job}", "--manifest", "nowhere.toml"], "cannot be read"),
+        (["inspect", "{job}", "--manifest", "wrong.toml"], "'+24:00' is no time zone"),
         (["export", "{job}", "colectives", "-o", "x.csv"], "did you mean 'collectives'"),
         (["export", "{job}", "collectives", "-o", "x.xlsx"], "known suffixes"),
         (["report", "nowhere.json", "-o", "x.html"], "cannot be read"),
@@ -145,6 +146,7 @@ def test_nothing_usable_is_3_and_says_what_was_found(call: Call, tmp_path: Path,
 )
 def test_wrong_usage_is_2_and_says_what_to_do(call: Call, job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, args: list[str], says: str) -> None:
     monkeypatch.chdir(tmp_path)
+    Path("wrong.toml").write_text('[tables."a.csv"]\ntime = {column = "t", zone = "+24:00"}\n')
     ended = call(*(a.format(job=job) for a in args))
     assert ended.code == 2
     assert says in ended.err

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import polars as pl
+import pytest
 
 import tracelab
 from tests.builders.kineto_writer import Job, write_job
+from tracelab.errors import ManifestError
 
 TABLE = "when;where;what;a;b\n1785000000;sw1;p1;10;20\n1785000001;sw1;p1;30;60\n"
 MANIFEST = """
@@ -51,12 +53,29 @@ def test_another_description_is_another_reading(tmp_path: Path) -> None:
     assert counted == [{"bytes"}, {"packets"}]
 
 
-def test_a_wrong_description_costs_that_table_alone(tmp_path: Path) -> None:
-    write_job(tmp_path, Job(world=2, hosts=1, steps=2))
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("nonsense = 3", "nonsense"),
+        ("node = 3", "$.node"),
+        ('time = {column = "when", zone = "+24:00"}', "'+24:00' is no time zone"),
+        ('time = {column = "when", zone = "Mars/Olympus"}', "'Mars/Olympus' is no time zone"),
+        *((f'time = {{column = "when", format = "{form}"}}', f"{form!r} is no form of moments") for form in ("%Q", "%d %d %m %Y", "%H:%M:%S", "seconds", "%")),
+        ('counters = {a = "bytes:up"}', "a direction is tx or rx"),
+        ("counters = {a = {counter = 'bytes', scale = 0.0}}", "scale"),
+        ("counters = {a = {counter = 'bytes', scale = nan}}", "scale"),
+        ("counters = {a = {counter = 'bytes', port = 2147483648}}", "port"),
+        ("counters = {a = {counter = 'bytes', priority = 8}}", "priority"),
+        ("delimiter = '\"'", "no delimiter"),
+    ],
+)
+def test_a_wrong_description_is_said_before_anything_is_read(line: str, said: str, tmp_path: Path) -> None:
+    """As every other mistake in the manifest: what the user meant is not known, and a notice among many would be overlooked."""
     (tmp_path / "odd.txt").write_text(TABLE, encoding="utf-8")
-    (tmp_path / "tracelab.toml").write_text('[tables."odd.txt"]\nnonsense = 3\n', encoding="utf-8")
-    run = tracelab.open(tmp_path)
-    (notice,) = [n.notice for n in run.notices if n.path == "odd.txt"]
-    assert (notice.code, notice.severity) == ("unreadable-file", "error")
-    assert "nonsense" in notice.text
-    assert len(run.rank_map.ranks) == 2
+    (tmp_path / "tracelab.toml").write_text(f'[tables."odd.txt"]\n{line}\n', encoding="utf-8")
+    with pytest.raises(ManifestError) as raised:
+        tracelab.open(tmp_path)
+    assert raised.value.exit_code == 2
+    assert raised.value.message.startswith(f'{tmp_path / "tracelab.toml"}: [tables."odd.txt"]: ')
+    assert said in raised.value.message
+    assert raised.value.hint

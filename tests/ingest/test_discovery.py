@@ -12,6 +12,7 @@ from tracelab.errors import UnknownNameError, UsageError
 from tracelab.ingest.discovery import discover
 from tracelab.ingest.heads import HEAD_BYTES, read_head
 from tracelab.ingest.store import joint_key
+from tracelab.plugins import parsers
 
 EVENTS = b'{"schemaVersion": 1, "traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1.0, "dur": 2.0}]}'
 
@@ -72,6 +73,29 @@ def test_pipes_and_empty_files_are_noted_not_opened(tmp_path: Path) -> None:
     by_name = {c.name: c for c in discover(tmp_path)}
     codes = {n: c.notice.code for n, c in by_name.items() if c.notice is not None}
     assert codes == {"pipe.json": "unreadable-file", "empty.json": "empty-file"}
+
+
+def test_pipes_and_devices_in_a_tree_are_left_out(tmp_path: Path) -> None:
+    """What stands before, among and behind the counters of a tree is not opened: it would never end."""
+    counters = tmp_path / "mlx5_0/ports/1/counters"
+    counters.mkdir(parents=True)
+    (counters / "port_xmit_data").write_text("12\n")
+    (counters / "symbol_error").write_text("0\n")
+    os.mkfifo(counters / "a_pipe")
+    os.mkfifo(tmp_path / "mlx5_0/ports/1/rate")
+    (counters / "endless").symlink_to("/dev/zero")
+    (source,) = (c for c in discover(tmp_path) if c.parser is not None)
+    assert source.path.name == "port_xmit_data"
+    assert [p.name for p in source.companions] == ["symbol_error"]
+    assert parsers()["sysfs-infiniband"].companions(source.path).files == (counters / "port_xmit_data", counters / "symbol_error")  # type: ignore[attr-defined]
+
+
+def test_digits_of_other_scripts_are_no_port(tmp_path: Path) -> None:
+    for port in ("\u00b2", "\u0663", "1"):
+        counters = tmp_path / port / "mlx5_0/ports" / port / "counters"
+        counters.mkdir(parents=True)
+        (counters / "symbol_error").write_text("0\n")
+    assert {c.name.split("/")[0]: c.parser for c in discover(tmp_path)} == {"1": "sysfs-infiniband", "\u00b2": None, "\u0663": None}
 
 
 def test_a_link_to_nowhere_and_a_damaged_gzip_are_noted(tmp_path: Path) -> None:

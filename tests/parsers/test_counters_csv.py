@@ -163,6 +163,31 @@ def test_zones_are_exact(at: datetime, mark: str, minutes: int) -> None:
         assert clock.read(pa.array([text])).tolist() == [wanted]
 
 
+@pytest.mark.parametrize(
+    "odd", ["9999-12-31 23:59:59Z", "0001-01-01 00:00:00+23:59", "2026-07-25T17:20:00+24:00", "2026-07-25T17:20:00-99:99", "1e400", "inf", "NaN"]
+)
+def test_a_moment_that_is_none_costs_its_row_alone(odd: str, tmp_path: Path) -> None:
+    good = "2026-07-25T17:20:00Z"
+    page = table("time,host,nic,port_rcv_data", [(good, "h", "mlx5_0", 1), (odd, "h", "mlx5_0", 2), (good, "h", "mlx5_0", 3)])
+    assert _claimed(page)
+    found = _parse(tmp_path / "t", page)
+    assert _short(found, "line", "source_ts_ns", "raw") == [(2, T * 10**9, 1), (3, None, 2), (4, T * 10**9, 3)]
+    (notice,) = found.notices.values()
+    assert (notice.code, notice.count) == ("bad-time", 1)
+    assert notice.text.endswith("; the first in line 3")
+    assert "tracelab.toml" in notice.hint
+
+
+@pytest.mark.parametrize("zone", [None, "+23:59", "America/New_York"])
+@pytest.mark.parametrize("form", ["auto", "%Y-%m-%d %H:%M:%S"])
+def test_years_that_no_count_of_nanoseconds_reaches(form: str, zone: str | None, tmp_path: Path) -> None:
+    described = {"time": {"column": "t", "format": form, "zone": zone}, "counters": {"v": "bytes:rx"}}
+    years = ("2026", "9999", "0001", "2263", "1677")
+    found = _parse(tmp_path / "t", "t,v\n" + "".join(f"{y}-07-25 12:00:00,5\n" for y in years) + "2026-07-25 12:00:00,5\n" * 40, described)
+    assert [r["source_ts_ns"] is None for r in rows(found)] == [False, True, True, True, True] + [False] * 40
+    assert found.counts() == {"bad-time": 4}
+
+
 def test_utc_is_preferred_to_local_time_and_moments_of_other_things_are_none(tmp_path: Path) -> None:
     page = table("last_change_time,local_time,time_utc,host,nic,port_rcv_data", [(T, "2026-07-26 01:20:00", "2026-07-25 17:20:00", "h", "mlx5_0", 1)])
     found = _parse(tmp_path / "t", page)

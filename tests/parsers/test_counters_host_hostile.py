@@ -120,3 +120,9 @@ def test_facts_that_overflow(tmp_path: Path) -> None:
     assert parse_text(ETHTOOL, tmp_path, text).interfaces("speed_bps", "lanes", "up") == [(None, None, False)]
     text = '[{"ifindex":2,"ifname":"eth0","mtu":99999999999,"operstate":"UP","altnames":"x","addr_info":7,"stats64":[]}]'
     assert parse_text(IPROUTE, tmp_path, text).interfaces("mtu", "alias", "address") == [(None, None, None)]
+
+
+@pytest.mark.parametrize("moment", ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z", "2026-01-01T00:00:00+24:00"])
+def test_headings_of_impossible_moments_state_none(moment: str, tmp_path: Path) -> None:
+    out = parse_text(ETHTOOL, tmp_path, f"=== {moment} node7 ethtool -S eth0\nNIC statistics:\n     tx_bytes_phy: 5\n     end: 0\n")
+    assert out.counters("raw", "source_ts_ns")[0] == (5, None)

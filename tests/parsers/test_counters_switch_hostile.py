@@ -6,6 +6,7 @@ import gzip
 import json
 import random
 import tempfile
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -144,11 +145,14 @@ def test_moments_of_wrapper_lines(text: str, ns: int, zoned: bool) -> None:  # s
     assert moment_in(text) == (ns, zoned)
 
 
-@pytest.mark.parametrize("text", ["", "1760000", "Thu Oct 39 08:53:20 UTC 2025", "Ethernet0 2025-10-09", "99:99:99 UTC Thu Oct 09 2025", "9" * 10])
+NO_MOMENTS = ["9999-12-31 23:59:59Z", "0001-01-01T00:00:00+00:00", "2025-10-09 10:53:20+24:00", "2025-10-09 10:53:20-99:99", "Fri Dec 31 23:59:59 UTC 2262"]
+
+
+@pytest.mark.parametrize("text", ["", "1760000", "Thu Oct 39 08:53:20 UTC 2025", *NO_MOMENTS, "Ethernet0 2025-10-09", "99:99:99 UTC Thu Oct 09 2025", "9" * 10])
 def test_what_is_no_moment(text: str) -> None:
     assert moment_in(text) is None
 
 
-@pytest.mark.parametrize("value", [None, True, "x", 5, -1, 10**12, [], 1.5])
+@pytest.mark.parametrize("value", [None, True, "x", 5, -1, 10**12, [], 1.5, Decimal("NaN"), Decimal("-Infinity"), Decimal("1e5000000000")])
 def test_what_is_no_time_of_the_epoch(value: object) -> None:
     assert epoch_ns(value) is None

@@ -279,3 +279,15 @@ def test_other_files_are_left_alone(tmp_path: Path, text: str) -> None:
 def test_the_sample_is_what_the_builder_writes(root: Path, tmp_path: Path) -> None:
     write_samples(tmp_path)
     assert (tmp_path / "telegraf/node-a.influx").read_bytes() == (root / "sample_traces/formats/telegraf/node-a.influx").read_bytes()
+
+
+def test_a_text_that_goes_on_over_many_lines(tmp_path: Path) -> None:
+    """Its end is looked for where a quote stands alone: lines of nothing cost no reading of all before them."""
+    text = 'net,host=h,interface=eth0 note="a' + "\n" * 20_000 + 'b",bytes_recv=5i 1785000000000000000\n'
+    found = parse(PARSER, tmp_path / "a", text)
+    assert [(r["raw_name"], r["raw"]) for r in rows(found)] == [("bytes_recv", 5)]
+    torn = parse(
+        PARSER, tmp_path / "b", 'net,host=h,interface=eth0 note="a' + "\n \n" * 30_000 + "net,host=h,interface=eth0 bytes_recv=5i 1785000000000000000\n"
+    )
+    assert [r["raw"] for r in rows(torn)] == [5]
+    assert torn.notices

@@ -289,3 +289,9 @@ def test_a_desync_report_that_lists_one_rank_keeps_it(tmp_path: Path) -> None:
 def test_a_benchmarks_lines_are_no_errors(tmp_path: Path) -> None:
     text = "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"
     assert {r["level"] for r in parse_text(text, tmp_path).rows("log_events")} <= {"INFO"}
+
+
+@pytest.mark.parametrize("run", ["1", "1.", " ", " -", "1e1", "a-", "[1, "])
+def test_a_long_run_of_one_thing_is_no_row_and_ends(run: str, tmp_path: Path) -> None:
+    found = parse_text(f"{run * 30_000}\nh:1:2 [0] NCCL INFO Bootstrap: Using lo:127.0.0.1<0>\n", tmp_path)
+    assert [p.host for p in found.info.parts] == ["h"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import lzma
+import os
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -237,3 +238,15 @@ def test_a_real_report_alone_has_ranges_and_no_gpu(test_data: Callable[[str], Pa
     expected = Counter((int(r["Start (ns)"]), int(r["Duration (ns)"]), r["Name"], int(r["PID"]), int(r["TID"])) for r in rows)
     assert Counter((r["source_ts_ns"], r["dur_ns"], r["name"], r["pid"], r["tid"]) for r in found.rows("host_spans")) == expected
     assert "no-gpu-report" in found.notices
+
+
+def test_pipes_beside_a_report_are_not_opened(exports: list[Export], tmp_path: Path) -> None:
+    home = tmp_path / "nvtx_gpu_proj_trace"
+    home.mkdir()
+    (tmp_path / "device-metadata.parquet").touch()
+    write_stats(exports[1], tmp_path, "report", ["nvtx_pushpop_trace"])
+    path = write_projection(exports[1], home / "trace.parquet")
+    for pipe in (home / "a.parquet", home / "files.parquet", home / "x.nsys-analysis"):
+        os.mkfifo(pipe)
+    assert [c.companion_of for c in discover(tmp_path) if c.name.endswith(".csv")] == ["nvtx_gpu_proj_trace/trace.parquet"]
+    assert read(RECIPE, path).rows("gpu_spans")

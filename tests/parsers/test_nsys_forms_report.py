@@ -210,3 +210,10 @@ def test_the_environment_of_the_export_reaches_no_row(report: Path, nsys: Nsys) 
     nsys(COPY)
     found = read(REPORT, report)
     assert "hf_not_to_be_shown" not in repr((found.info, found.notices, told(found)))
+
+
+def test_a_pipe_beside_a_report_is_not_opened(report: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    os.mkfifo(report.with_suffix(".sqlite"))
+    with pytest.raises(TracelabError, match="there is none on the PATH"):
+        read(REPORT, report)

@@ -275,3 +275,13 @@ def test_tables_named_late_in_the_file_are_found(tmp_path: Path) -> None:
     export = _export(3)
     path = export.write(tmp_path / "r.sqlite", page_size=512)
     assert PARSER.sniff(path, path.read_bytes()[:100]) is not None
+
+
+@pytest.mark.parametrize("begin", [8_889, 10_000, 30_001, 62_000])
+def test_a_file_whose_rest_is_zeros_ends(begin: int, tmp_path: Path) -> None:
+    """What a full disk leaves: pages that lead back to themselves."""
+    data = _export(300).write(tmp_path / "r.sqlite").read_bytes()
+    (tmp_path / "r.sqlite").write_bytes(data[:begin] + bytes(len(data) - begin - 4096))
+    found = read(PARSER, tmp_path / "r.sqlite")
+    assert "table-damaged" in found.notices
+    assert len({r["source_ts_ns"] for r in found.rows("gpu_spans")}) == _kernels(found) <= 300

@@ -12,7 +12,7 @@ import pytest
 
 from tracelab.errors import TracelabError
 from tracelab.ingest.discovery import discover
-from tracelab.ingest.heads import read_head
+from tracelab.ingest.heads import HEAD_BYTES, read_head
 from tracelab.plugins import Notice, Parser, SourceFile, SourceInfo, WithCompanions, parsers
 from tracelab.tables import FABRIC_TABLES, PARSED_TABLES, TableSpec
 
@@ -203,3 +203,20 @@ def test_what_is_no_trace_is_an_error_or_a_notice(name: str, content: bytes, tmp
     except (TracelabError, OSError):
         return
     assert emit.notices
+
+
+@pytest.mark.parametrize("filler", [b"\n", b" ", b"\t", b"\r\n", b"\n ", b"- ", b"/", b'"', b"\\", b"a.", b"0x", b"[[", b"{ "], ids=repr)
+def test_nobody_claims_what_repeats_itself(filler: bytes, tmp_path: Path) -> None:
+    """Each is looked at by every parser: patterns that try all ways to part such a text would never end."""
+    head = filler * (HEAD_BYTES // len(filler))
+    assert [name for name, parser in parsers().items() if parser.sniff(tmp_path / "x", head) is not None] == []
+
+
+@TRACES
+def test_a_run_of_one_character_anywhere_in_the_head_ends(path: Path, tmp_path: Path) -> None:
+    """A sample with a long run inside is claimed by its own parser, or by none that reads another kind of text."""
+    head = read_head(path).data
+    for at, filler in ((0, b"\n"), (len(head) // 3, b" "), (len(head) // 2, b'","'), (len(head) * 2 // 3, b"\n ")):
+        text = head[:at] + filler * (32_000 // len(filler)) + head[at:]
+        claims = {name for name, parser in parsers().items() if parser.sniff(path, text[:HEAD_BYTES]) is not None}
+        assert claims <= {_owner(path).name, "nccl-log"}

@@ -128,7 +128,7 @@ def _candidate(path: Path, root: Path, formats: Mapping[str, str]) -> Candidate:
 
 
 def _gathering(parser: str | None, path: Path) -> Gathering | None:
-    """The files that the parser reads with `path`, in order and without `path` itself."""
+    """The files that the parser reads with `path`, in order and without `path` itself: what is no regular file is never opened."""
     owner: object = parsers()[parser] if parser is not None else None
     if not isinstance(owner, WithCompanions):
         return None
@@ -136,7 +136,9 @@ def _gathering(parser: str | None, path: Path) -> Gathering | None:
         found = owner.companions(path)
     except Exception:  # noqa: BLE001  # a third party's parser must not cost the directory; what it lacks it will say when it reads
         return None
-    return None if found is None else Gathering(found.root, tuple(sorted({p for p in found.files if p != path})))
+    if found is None:
+        return None
+    return Gathering(found.root, tuple(sorted({p for p in found.files if p != path and os.path.isfile(p)})))  # noqa: PTH113  # unlike is_file, never raises
 
 
 def _size(path: Path) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 from tracelab.plugins import Notice
 from tracelab.tables import COUNTER_SAMPLES
 from tracelab_parsers.counters.meanings import Meaning
+from tracelab_parsers.counters.notices import no_number
 from tracelab_parsers.counters.values import MAX_RAW, read_number
 from tracelab_parsers.counters.writing import Subject, TimeQuality
 
@@ -187,6 +188,9 @@ class Bulk:
         scale = np.array([k.meaning.scale for k in self._keys])[codes]
         with np.errstate(over="ignore"):  # what is too large for a float is no number
             scaled = value * scale
+        lost = int(np.count_nonzero(stated & ~np.isfinite(scaled)))
+        if lost:
+            self._emit.notice(no_number(lost))
         qualities = _dictionary(pa, [b[5] for b in self._blocks]).take(pa.array(of_block, mask=ts == NO_TIME))
         varying = {
             "line": pa.array(lines),
@@ -210,7 +214,8 @@ class Bulk:
         of_key = np.array([place[k.flags] for k in self._keys])[codes]
         top = np.array([k.full for k in self._keys], np.uint64)[codes]
         saturated = whole & (top > 0) & (raw == top)
-        rounded = stated & np.array([k.float64 for k in self._keys], np.bool_)[codes] & (np.abs(value) > _FLOAT_EXACT)
+        of_floats = np.array([k.float64 for k in self._keys], np.bool_)[codes]
+        rounded = stated & ((of_floats & (np.abs(value) > _FLOAT_EXACT)) | (~whole & (np.abs(value) >= 2.0**64)))
         more = ((), (_SATURATED,), (_ROUNDED,), (_SATURATED, _ROUNDED))
         names = ["+".join(dict.fromkeys((*flags, *m))) or None for flags in sets for m in more]
         return _dictionary(pa, names).take(pa.array(of_key * 4 + saturated + 2 * rounded))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from tracelab.plugins import Emitter, Match, SourceFile, SourceInfo, SourceKind
@@ -39,6 +40,12 @@ class CounterCsvParser:
             return None
         counters = [c.name for c in found.plan.columns if c.heading is not None][:3] or ["rows of one counter each"]
         return Match(1.0, f"a table with a time and counters ({', '.join(counters)[:80]})")
+
+    def check_options(self, options: Mapping[str, bool | int | str]) -> None:
+        """See `tracelab.plugins.WithCheckedOptions`."""
+        from tracelab_parsers.counters.csv_table_description import read_description
+
+        read_description(str(options["tables"]))
 
     def parse(self, source: SourceFile, emit: Emitter) -> SourceInfo:
         """See `tracelab.plugins.Parser.parse`."""

@@ -12,16 +12,23 @@ In `tracelab.toml`, for the file `counters/leaf1.csv`:
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from datetime import UTC, datetime, timezone, tzinfo
+from typing import Annotated, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
 from tracelab.errors import ManifestError
 from tracelab.tables import CANONICAL, CounterKind
 from tracelab_parsers.counters.meanings import Direction, Meaning
+from tracelab_parsers.counters.switch_moments import offset_of
 from tracelab_parsers.counters.writing import DeviceKind
 
-__all__ = ["CounterColumn", "TableDescription", "TimeColumn", "described_meaning", "read_description"]
+__all__ = ["CounterColumn", "TableDescription", "TimeColumn", "described_meaning", "read_description", "zone_of"]
+
+_FORMATS = ("auto", "s", "ms", "us", "ns")
+_ANY = datetime(2026, 11, 28, 17, 5, 9, tzinfo=UTC)
 
 
 class TimeColumn(msgspec.Struct, forbid_unknown_fields=True):
@@ -40,14 +47,14 @@ class CounterColumn(msgspec.Struct, forbid_unknown_fields=True):
     """
 
     counter: str
-    scale: float = 1.0
+    scale: Annotated[float, msgspec.Meta(gt=0)] = 1.0
     kind: CounterKind | None = None
     unit: str | None = None
-    priority: int | None = None
+    priority: Annotated[int, msgspec.Meta(ge=0, le=7)] | None = None
     queue: str | None = None
     node: str | None = None
     device: str | None = None
-    port: int | None = None
+    port: Annotated[int, msgspec.Meta(ge=0, lt=2**31)] | None = None
 
 
 class TableDescription(msgspec.Struct, forbid_unknown_fields=True):
@@ -88,11 +95,36 @@ def read_description(text: str) -> TableDescription:
         raise ManifestError(f"the description of a table is wrong: {e}", hint="see the keys of [tables.…] in the documentation") from e
     if (found.name is None) != (found.value is None):
         raise ManifestError("the description of a table names one of `name` and `value`", hint="rows of one number each need both columns")
-    if found.delimiter is not None and len(found.delimiter) != 1:
+    if found.delimiter is not None and (len(found.delimiter) != 1 or found.delimiter in '"\r\n\0'):
         raise ManifestError(f"{found.delimiter!r} is no delimiter", hint='give one character: ",", ";", "\\t" or "|"')
     for counter in found.counters.values():
         described_meaning(counter)
+    if isinstance(found.time, TimeColumn):
+        zone_of(found.time.zone or "UTC")
+        _check_format(found.time.format)
     return found
+
+
+def zone_of(text: str) -> tzinfo:
+    """The zone that a description names; `ManifestError` where there is none of that name."""
+    offset = offset_of(text)
+    if text in ("Z", "UTC") or offset is not None:
+        return timezone(offset) if offset is not None else UTC
+    try:
+        return ZoneInfo(text)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ManifestError(f"{text!r} is no time zone", hint="write +08:00, UTC, or a name like Asia/Shanghai") from None
+
+
+def _check_format(form: str) -> None:
+    """`ManifestError` where no moment can be read by `form`, or only the time of a day."""
+    try:
+        good = form in _FORMATS or datetime.strptime(_ANY.strftime(form), form).date() == _ANY.date()  # noqa: DTZ007 -- days alone
+    except (ValueError, re.error):
+        good = False
+    if not good:
+        hint = 'write auto, s, ms, us, ns, or directives of strptime that state a day and a time: "%Y-%m-%d %H:%M:%S"'
+        raise ManifestError(f"{form!r} is no form of moments", hint=hint)
 
 
 def described_meaning(column: CounterColumn | str) -> Meaning:

@@ -28,7 +28,11 @@ __all__ = ["Reading"]
 _Text = NoticeText
 _TEXTS = {
     "bad-number": _Text("warning", "cells of counters that are no numbers were kept as missing"),
-    "bad-time": _Text("warning", "rows state no moment from 1971 to 2096 in the form of the others; their numbers were kept without one"),
+    "bad-time": _Text(
+        "warning",
+        "rows state no moment from 1971 to 2096 in the form of the others; their numbers were kept without one",
+        "describe the column in [tables.…] of tracelab.toml if its form is another",
+    ),
     "bad-row": _Text("warning", "rows that have more or fewer cells than there are headings were left out"),
     "line-too-long": _Text("warning", "lines longer than 1 MiB were left out"),
     "unended-row": _Text("warning", "the last line has no end; its last cell may be cut, and was kept as missing", "add an end of line if the file is whole"),
@@ -126,7 +130,8 @@ class Reading:
             return np.full(len(cells.lines), NO_TIME, np.int64)
         parts = [cells.columns[p] for p in plan.time]
         ts = plan.clock.read(parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, " "))
-        self._notices.add("bad-time", None, int(np.count_nonzero(ts == NO_TIME)))
+        bad = cells.lines[ts == NO_TIME]
+        self._notices.add("bad-time", None, len(bad), line=int(bad[0]) if len(bad) else None)
         return ts
 
     def _numbers(self, column: Column, texts: pa.StringArray) -> Numbers:

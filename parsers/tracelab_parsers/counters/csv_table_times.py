@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 
-from tracelab.errors import ManifestError
 from tracelab_parsers.counters.bulk import NO_TIME, Ints
-from tracelab_parsers.counters.csv_table_description import TimeColumn
+from tracelab_parsers.counters.csv_table_description import TimeColumn, zone_of
 from tracelab_parsers.counters.prometheus_values import moments_of
-from tracelab_parsers.counters.switch_moments import Moment, moment_in
+from tracelab_parsers.counters.switch_moments import EARLIEST_NS, LATEST_NS, Moment, moment_in, moment_of
 from tracelab_parsers.counters.writing import TimeQuality
 
 if TYPE_CHECKING:
@@ -28,7 +26,6 @@ _DATE = re.compile(
     r"(?P<y>\d{4})[-/.](?P<mon>\d\d?)[-/.](?P<d>\d\d?)(?:[T ]+|[ ]+[^\d\s]{1,12}[ ]+)"
     r"(?P<h>\d\d?):(?P<m>\d\d)(?::(?P<s>\d\d)(?:[.,:](?P<f>\d{1,9}))?)? ?(?P<zone>Z|UTC|GMT|[+-]\d\d:?\d\d|[+-]\d\d)?"
 )
-_OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)?")
 _EPOCH_START = datetime(1970, 1, 1, tzinfo=UTC)
 _EXPONENTS = {"s": 9, "ms": 6, "us": 3, "ns": 0}
 _BY_DIGITS = ((11, 9), (14, 6), (17, 3), (20, 0))
@@ -61,7 +58,7 @@ class Clock(NamedTuple):
         if self.form is not None:
             return _by_form(text.strip(), self.form, self.zone)
         told = _text_moment(text.strip())
-        if told is None or (self.zoned and not told.zoned):
+        if told is None or told.ns >= LATEST_NS or (self.zoned and not told.zoned):
             return NO_TIME
         return told.ns if told.zoned or self.zone is None else _in_zone(told.ns, self.zone)
 
@@ -82,26 +79,13 @@ def clock_of(texts: Sequence[str]) -> Clock | None:
 
 def described_clock(column: TimeColumn, texts: Sequence[str]) -> Clock | None:
     """The clock that a user describes; `ManifestError` where its zone is none."""
-    zone = _zone(column.zone) if column.zone is not None else None
+    zone = zone_of(column.zone) if column.zone is not None else None
     if column.format in _EXPONENTS:
         return Clock(_EXPONENTS[column.format], zoned=True)
     if column.format != "auto":
         return Clock(None, zoned="%z" in column.format, form=column.format, zone=zone)
     found = clock_of(texts)
     return found._replace(zone=zone) if found is not None else None
-
-
-def _zone(text: str) -> tzinfo:
-    if text in ("Z", "UTC"):
-        return UTC
-    m = _OFFSET.fullmatch(text)
-    if m is not None:
-        minutes = int(m[2]) * 60 + int(m[3] or 0)
-        return timezone(timedelta(minutes=minutes if m[1] == "+" else -minutes))
-    try:
-        return ZoneInfo(text)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ManifestError(f"{text!r} is no time zone", hint="write +08:00, UTC, or a name like Asia/Shanghai") from None
 
 
 def _by_form(text: str, form: str, zone: tzinfo | None) -> int:
@@ -111,7 +95,8 @@ def _by_form(text: str, form: str, zone: tzinfo | None) -> int:
         return NO_TIME
     if at.tzinfo is None:
         at = at.replace(tzinfo=zone or UTC)
-    return (at - _EPOCH_START) // timedelta(microseconds=1) * 1000
+    ns = (at - _EPOCH_START) // timedelta(microseconds=1) * 1000
+    return ns if EARLIEST_NS <= ns < LATEST_NS else NO_TIME
 
 
 def _in_zone(ns: int, zone: tzinfo) -> int:
@@ -129,13 +114,4 @@ def _text_moment(text: str) -> Moment | None:
     m = _DATE.fullmatch(text)
     if m is None:
         return moment_in(text) if not text[:1].isdigit() else None
-    try:
-        at = datetime(int(m["y"]), int(m["mon"]), int(m["d"]), int(m["h"]), int(m["m"]), int(m["s"] or 0), tzinfo=UTC)
-    except ValueError:
-        return None
-    ns = (at - _EPOCH_START) // timedelta(seconds=1) * 10**9 + int((m["f"] or "").ljust(9, "0") or 0)
-    offset = _OFFSET.fullmatch(m["zone"] or "")
-    if offset is not None:
-        minutes = int(offset[2]) * 60 + int(offset[3] or 0)
-        ns -= (minutes if offset[1] == "+" else -minutes) * 60 * 10**9
-    return Moment(ns, zoned=m["zone"] is not None) if at.year >= 1971 else None
+    return moment_of((int(m["y"]), int(m["mon"]), int(m["d"]), int(m["h"]), int(m["m"]), int(m["s"] or 0)), m["f"], m["zone"])

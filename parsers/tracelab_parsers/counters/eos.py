@@ -17,7 +17,8 @@ _FORM = re.compile(
     + rb'|"(?:egressQueueCounters|ingressVoqCounters)"\s*:\s*\{\s*"interfaces"\s*:'
     + rb'|"interfaces"\s*:\s*\{\s*'
     + _PORT
-    + rb'\s*(?:"\w+"\s*:\s*[^{}\[\]]{0,200},\s*){0,20}?"(?:in(?:Octets|UcastPkts|Discards|BpsRate)|outDiscards|interfaceCounters|rxPower)"\s*:'
+    + rb'\s*+(?>"\w++"\s*+:\s*+(?:"(?:[^"\\\n]|\\.){0,200}+"|[^"{}\[\],]{0,200}+)\s*+,\s*+){0,20}?'
+    + rb'"(?:in(?:Octets|UcastPkts|Discards|BpsRate)|outDiscards|interfaceCounters|rxPower)"\s*:'
 )
 
 

@@ -9,6 +9,7 @@ from tracelab_parsers.counters.headings import Heading, heading_of
 from tracelab_parsers.counters.host_output import Output
 from tracelab_parsers.counters.names_ethernet import ethtool_meaning, is_of_port
 from tracelab_parsers.counters.names_infiniband import infiniband_meaning
+from tracelab_parsers.counters.values import is_digits
 from tracelab_parsers.counters.writing import Subject, TimeQuality
 
 __all__ = ["STARTS", "Session", "is_netdev"]
@@ -213,8 +214,8 @@ class Session:
             facts["uid"] = guid[1]
         elif key == "State":
             facts["up"] = value == "Active"
-        elif key == "Base lid" and value.isdecimal():
-            facts["lid"] = int(value[:9]) or None
+        elif key == "Base lid" and is_digits(value, 9):
+            facts["lid"] = int(value) or None
         elif key == "Rate" and (rate := re.match(r"\d{1,6}(?:\.\d+)?", value)) is not None:
             facts["speed_bps"] = int(float(rate.group()) * 1e9)
         elif key == "Link layer" and value in ("InfiniBand", "Ethernet"):
@@ -229,7 +230,7 @@ class Session:
         if "state" in pairs:
             state = {"ACTIVE": True, "DOWN": False}.get(pairs["state"])
             lid = pairs.get("lid", "")
-            lid_number = int(lid) if lid.isdecimal() and len(lid) < 9 else None
+            lid_number = int(lid) if is_digits(lid, 8) else None
             netdev = pairs.get("netdev")
             self._begin(self._passed_over)
             self._out.interface(line=number, node=self.node, device=found["device"], port=subject.port, netdev=netdev, up=state, lid=lid_number, origin="rdma")

@@ -16,7 +16,7 @@ from tracelab.tables import CounterKind
 from tracelab_parsers.counters.gnmic_paths import plain_names
 from tracelab_parsers.counters.meanings import Direction, Meaning
 from tracelab_parsers.counters.sonic_meanings import db_meaning
-from tracelab_parsers.counters.values import read_number
+from tracelab_parsers.counters.values import plain_number, read_number
 
 __all__ = ["Leaf", "leaf_of", "number_of"]
 
@@ -184,6 +184,4 @@ def _number(value: object) -> float | None:
         return None
     if isinstance(value, bool):
         value = str(value)
-    if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() and abs(value) < 2**53 else float(value)
-    return value if isinstance(value, int | float) else read_number(str(value))
+    return plain_number(value) if isinstance(value, int | float | Decimal) else read_number(str(value))

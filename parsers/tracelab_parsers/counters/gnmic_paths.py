@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from tracelab_parsers.counters.values import is_digits
+
 __all__ = ["Entity", "entity", "flatten", "list_items", "node_name", "plain_names", "tags_of_elements", "xpath"]
 
 _ELEMENT = re.compile(r"((?:[^/\[\\]|\\.)*)((?:\[(?:[^\]\\]|\\.)*\])*)(?:/|$)")
@@ -83,7 +85,7 @@ def _entity(tags: tuple[tuple[str, str], ...]) -> Entity:
     for key, value in tags:
         if _QUEUE.fullmatch(key):
             queue = value
-        elif _PRIORITY.fullmatch(key) and value.isascii() and value.isdigit() and int(value) <= _MOST_PRIORITY:
+        elif _PRIORITY.fullmatch(key) and is_digits(value, 3) and int(value) <= _MOST_PRIORITY:
             priority = int(value)
         elif _SUB.fullmatch(key):
             sub = value

@@ -14,6 +14,7 @@ from tracelab_parsers.bytestream import ByteStream
 from tracelab_parsers.counters.gnmic_meanings import leaf_of, number_of
 from tracelab_parsers.counters.gnmic_paths import Entity, entity, flatten, list_items, node_name, tags_of_elements, xpath
 from tracelab_parsers.counters.gnmic_records import records
+from tracelab_parsers.counters.switch_moments import EARLIEST_NS, LATEST_NS
 from tracelab_parsers.counters.writing import Samples, Subject
 from tracelab_parsers.nccl_json.notices import Notices
 from tracelab_parsers.nccl_json.notices import NoticeText as _Text
@@ -37,8 +38,6 @@ TELEMETRY_TEXTS: dict[str, _Text] = {
 
 _NO_PLUG = re.compile(r"(?:port-?channel|vlan|bdi|loopback|tunnel|vxlan|nve|null|po\d|lag|ae\d|irb|bond|lo\d?$|system\d)", re.IGNORECASE)
 _SECONDS, _MILLIS, _MICROS = 10**11, 10**14, 10**17
-_LATEST = 4 * 10**18
-_EARLIEST = 31_536_000 * 10**9
 
 
 def time_of(value: object) -> int | None:
@@ -47,7 +46,7 @@ def time_of(value: object) -> int | None:
     if number is None:
         return None
     scale = 10**9 if number < _SECONDS else 10**6 if number < _MILLIS else 10**3 if number < _MICROS else 1
-    return number * scale if _EARLIEST <= number * scale < _LATEST else None
+    return number * scale if EARLIEST_NS <= number * scale < LATEST_NS else None
 
 
 def subject_of(found: Entity, node: str | None) -> Subject:

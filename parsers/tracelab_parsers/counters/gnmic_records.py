@@ -63,7 +63,7 @@ def records(stream: Readable, report: Callable[[str, int], None], limit: int = R
 def _value(window: Window, mark: bytes, report: Callable[[str, int], None], limit: int) -> list[Any] | None:
     """Consumes the value at the window: the items of a list on a line of its own, or the one object; None where a longer list begins."""
     offset = window.offset
-    found, size = _own_line(window)
+    found, size = _own_line(window, lambda code: report(code, offset))
     if size:
         window.advance(size)
         if found is None:
@@ -88,8 +88,8 @@ def _brackets(window: Window) -> int:
     return text.count(b"[") - text.count(b"]")
 
 
-def _own_line(window: Window) -> tuple[Any, int]:
-    """The value that the line holds, and its length; 0 where the line is no record of its own."""
+def _own_line(window: Window, repaired: Callable[[str], None]) -> tuple[Any, int]:
+    """The value that the line holds, as far as it can be `repaired`, and its length; 0 where the line is no record of its own."""
     data, start, stop, last = window.view(_LINE_BYTES)
     end = data.find(b"\n", start, stop)
     begins = data[start - 1 : start] == b"\n" if start else window.offset in (0, len(_BOM))
@@ -102,7 +102,7 @@ def _own_line(window: Window) -> tuple[Any, int]:
     if following not in (b"{", b"[", b"]", b"") or end - start < 2 or not closes or _WRAPPER.match(data, start, end) is not None:
         return None, 0
     line = data[start:end].rstrip(_AFTER)
-    return decode(line), end - start
+    return decode(line, repaired), end - start
 
 
 def _spread(text: bytes | None, offset: int, report: Callable[[str, int], None]) -> Any:

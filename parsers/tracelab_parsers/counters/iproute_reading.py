@@ -54,7 +54,7 @@ class Reading(JsonReading):
         if "stats64" in value or "stats" in value or "operstate" in value or "addr_info" in value:
             self._link(name, value)
             return True
-        port = whole(value.get("port"))
+        port = whole(value.get("port"), 32)
         if port is None or _OF_PAIRS & value.keys():
             return False
         self._device = ("rdma", port)

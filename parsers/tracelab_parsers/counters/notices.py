@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from tracelab.plugins import Notice
 from tracelab_parsers.nccl_json.notices import NoticeText as _Text
 
-__all__ = ["TEXTS"]
+__all__ = ["TEXTS", "no_number"]
 
 TEXTS: dict[str, _Text] = {
     "bad-number": _Text("warning", "counters whose value is no number were kept as missing"),
@@ -15,3 +16,8 @@ TEXTS: dict[str, _Text] = {
     "bad-json": _Text("warning", "parts of the file are no valid JSON and were left out"),
     "unreadable-value": _Text("warning", "files of single counters could not be read", "check the permissions of the copied tree"),
 }
+
+
+def no_number(count: int = 1) -> Notice:
+    """That numbers were too large for a float in their unit."""
+    return Notice("bad-number", "warning", "counters whose value is no number were kept as missing", count=count)

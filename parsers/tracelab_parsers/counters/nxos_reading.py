@@ -57,7 +57,7 @@ _TX = re.compile(r"(?:^|_)(?:out|tx|xmit|output)|_out(?:_|$)")
 _RECEIVED = frozenset(
     {"eth_runts", "eth_giants", "eth_storm_supp", "eth_frame", "eth_ignored", "eth_watchdog", "eth_bad_eth", "eth_bad_proto", "eth_dribble", "eth_jumbo_inpkts"}
 )
-_SPEED = re.compile(r"(\d+(?:\.\d+)?) ?([MG])b/s", re.ASCII)
+_SPEED = re.compile(r"(\d{1,7}(?:\.\d{1,3})?) ?([MG])b/s", re.ASCII)
 _STEPS = {"M": 10**6, "G": 10**9}
 _UP = {"up": True, "connected": True, "down": False, "notconnect": False, "sfpabsent": False, "xcvrabsen": False, "disabled": False}
 _CLASS = re.compile(r"(?:qos[_-]?g\w*|queue[_-]?\w*|que[_-]?name)", re.IGNORECASE)

@@ -28,6 +28,8 @@ _LARGEST = 256 << 20
 _BETWEEN = 64 << 10
 _FAILED = re.compile(rb'"status"\s*:\s*"error"|"errorType"\s*:')
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_BARE = re.compile(rb'("(?:[^"\\]|\\.)*+")|[+-]?\b(?:NaN|Inf(?:inity)?)\b')
+"""What is no number of JSON, and what of it stands in texts."""
 _PARTIAL = re.compile(rb'"warnings"\s*:\s*\[\s*"|"isPartial"\s*:\s*true')
 
 
@@ -135,6 +137,10 @@ class Reading:
     def _series(self, piece: _Piece) -> Series | None:
         """The series of a piece; of one that the file ends in, the samples that are whole."""
         found, rest = decoded(piece.text)
+        if found is None and (bare := sum(m[1] is None for m in _BARE.finditer(piece.text))):
+            piece = piece._replace(text=_BARE.sub(lambda m: m[1] or b"null", piece.text))
+            found, rest = decoded(piece.text)
+            self._notices.add("non-finite-number", piece.offset, bare if found is not None else 0)
         if found is not None:
             self._between(rest[:_BETWEEN], piece.offset)
             return found

@@ -15,8 +15,8 @@ __all__ = ["Sample", "describes", "labels_of", "sample_of"]
 _NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _SAMPLE = re.compile(
-    rf"(?P<name>{_NAME})?[ \t]*(?:\{{(?P<labels>(?:[^\"{{}}]|{_QUOTED})*)\}})?[ \t]*(?<=[\s}}])(?P<value>[^\s{{}}\"]+)"
-    r"(?:[ \t]+(?P<stamp>-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?))?[ \t]*(?:#[ \t]*\{.*)?"
+    rf"(?P<name>{_NAME})?[ \t]*+(?:\{{(?P<labels>(?:[^\"{{}}]|{_QUOTED})*+)\}}[ \t]*+)?(?<=[\s}}])(?P<value>[^\s{{}}\"]+)"
+    r"(?:[ \t]++(?P<stamp>-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?))?[ \t]*+(?:#[ \t]*\{.*)?"
 )
 _LABEL = re.compile(rf"[ \t]*(?:(?P<name>[a-zA-Z_][a-zA-Z0-9_]*|{_QUOTED})[ \t]*=[ \t]*(?P<value>{_QUOTED})|(?P<metric>{_QUOTED}))[ \t]*(?:,|$)")
 _DESCRIBES = re.compile(rf"#[ \t]*(?P<what>HELP|TYPE|UNIT)[ \t]+(?P<name>{_NAME}|{_QUOTED})(?:[ \t]+(?P<text>.*))?")

@@ -15,6 +15,7 @@ from tracelab_parsers.counters.headings import heading_of
 from tracelab_parsers.counters.prometheus_series import TEXTS, Fabric, Known, SeriesKeys, adjusted
 from tracelab_parsers.counters.prometheus_text_lines import Sample, describes, labels_of, sample_of
 from tracelab_parsers.counters.prometheus_values import read_value
+from tracelab_parsers.counters.switch_moments import EARLIEST_NS, LATEST_NS
 from tracelab_parsers.counters.writing import Subject, TimeQuality
 from tracelab_parsers.nccl_json.lines import Line, lines
 from tracelab_parsers.nccl_json.notices import Notices
@@ -25,7 +26,6 @@ _BLOCK = 20_000
 _KNOWN_SERIES = 500_000
 _SECONDS = Decimal(10**11)
 """Moments below are seconds (OpenMetrics), others milliseconds."""
-_EARLIEST, _LATEST = 31_536_000 * 10**9, 4 * 10**18
 _PARTS_OF_DISTRIBUTIONS = ("_bucket", "_sum", "_count", "_created", "_gsum", "_gcount")
 _KINDS: dict[str, CounterKind] = {"counter": "counter", "gauge": "gauge"}
 _DISTRIBUTIONS = frozenset({"histogram", "summary", "gaugehistogram", "info", "stateset"})
@@ -213,7 +213,7 @@ def _moment(text: str) -> int:
         ns = int(value * 10**9) if value < _SECONDS else int(value * 10**6)
     except (DecimalException, ValueError):
         return NO_TIME
-    return ns if _EARLIEST <= ns < _LATEST else NO_TIME
+    return ns if EARLIEST_NS <= ns < LATEST_NS else NO_TIME
 
 
 def _number(text: str) -> float | None:

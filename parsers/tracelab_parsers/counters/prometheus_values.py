@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from tracelab_parsers.counters.bulk import NO_TIME, Ints, Numbers, numbers_of, whole_numbers
+from tracelab_parsers.counters.switch_moments import EARLIEST_NS, LATEST_NS
 from tracelab_parsers.counters.values import read_number
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Pairs", "moments_of", "pairs_of", "read_value", "separate_columns"]
 
-_EARLIEST, _LATEST = 31_536_000 * 10**9, 4 * 10**18
 _SPACE = b" \t\r\n"
 _ABSENT = frozenset({"nan", "inf", "infinity"})
 _LONGEST = 64
@@ -49,7 +49,7 @@ def pairs_of(text: bytes) -> Pairs:
         return _slow(compact)
     try:
         both = texts.cast(pa.uint64()).to_numpy(zero_copy_only=False)
-        ts = _within(np.minimum(both[0::2], _LATEST // 10**9).astype(np.int64) * 10**9)
+        ts = _within(np.minimum(both[0::2], LATEST_NS // 10**9).astype(np.int64) * 10**9)
         numbers = whole_numbers(both[1::2])
     except pa.ArrowInvalid:
         at = np.arange(0, len(texts), 2)
@@ -75,12 +75,12 @@ def moments_of(texts: list[str] | pa.StringArray, exponent: int) -> Ints:
         whole = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:
         return _within(_fractions(column, exponent))
-    fits = (whole > 0) & (whole < _LATEST // 10**exponent)
+    fits = (whole > 0) & (whole < LATEST_NS // 10**exponent)
     return _within(np.where(fits, whole, 0) * 10**exponent)
 
 
 def _within(ts: Ints) -> Ints:
-    return np.where((ts >= _EARLIEST) & (ts < _LATEST), ts, NO_TIME)
+    return np.where((ts >= EARLIEST_NS) & (ts < LATEST_NS), ts, NO_TIME)
 
 
 def _fractions(column: pa.Array, exponent: int) -> Ints:
@@ -97,7 +97,7 @@ def _fractions(column: pa.Array, exponent: int) -> Ints:
 def _moment(text: str, exponent: int) -> int:
     try:
         value = Decimal(text).scaleb(exponent) if len(text) <= _LONGEST else Decimal(0)
-        return int(value.quantize(Decimal(1), ROUND_HALF_EVEN)) if value.is_finite() and 0 < value < _LATEST else 0
+        return int(value.quantize(Decimal(1), ROUND_HALF_EVEN)) if value.is_finite() and 0 < value < LATEST_NS else 0
     except DecimalException:
         return 0
 

@@ -23,7 +23,7 @@ _TITLE = re.compile(
 _DETAIL = re.compile(rb"^(?:Packets (?:Received|Transmitted) \d[\d-]* Octets|Total Packets Received Without Errors)\.{3,} ?[\dN]", re.MULTILINE)
 _PORT = rb'"(?:[\w.-]+\|)*(?:Ethernet|PortChannel|\w+GigE)[\w/.:-]*"'
 _JSON = re.compile(
-    rb"^\s*(?:\{\s*(?:"
+    rb"^[ \t]*+(?:\{\s*+(?:"
     + _PORT
     + rb"\s*:\s*\{\s*(?:\"(?:cached_)?time\"\s*:\s*(?:\"[^\"]*\"|null)\s*,?\s*)*(?:\"(?:STATE|RX_OK|TRIM_\w+|FEC_\w+|RX_BPS|PG\d+)\"\s*:\s*\""
     rb"|\"(?:UC|MC|ALL|VOQ|CPU)\d+\"\s*:\s*\{\s*\"\w*(?:packet|bytes|Pkts)\")"

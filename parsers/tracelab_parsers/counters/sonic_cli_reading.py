@@ -84,7 +84,7 @@ class Reading:
             self._start()
         if item.document is not None:
             self._leave()
-            value = decode(item.document)
+            value = decode(item.document, self._notices.add if item.whole else None)
             if value is None:
                 self._notices.add("bad-json" if item.whole else "truncated")
             else:

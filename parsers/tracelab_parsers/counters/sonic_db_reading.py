@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from typing import Any
 
 from tracelab.plugins import Emitter, EventCount, SourceFile, SourceInfo
@@ -138,6 +139,9 @@ class Reading:
         try:
             return json_number(value)
         except ValueError:
+            if isinstance(value, int | Decimal):
+                self._notices.add("bad-number")
+                return None
             self._counts["texts"] += 1
             return _TEXT
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from decimal import Decimal
 from typing import Any, NamedTuple
 
 from tracelab_parsers.bytestream import ByteStream
@@ -12,7 +11,7 @@ from tracelab_parsers.counters.switch_moments import epoch_ns
 from tracelab_parsers.counters.switch_transcript import Context, transcript_context
 from tracelab_parsers.json_window import Window
 from tracelab_parsers.nccl_json.notices import Notices
-from tracelab_parsers.nccl_json.values import decode
+from tracelab_parsers.nccl_json.values import decode, number
 
 __all__ = ["Record", "records"]
 
@@ -81,7 +80,7 @@ def records(stream: ByteStream, notices: Notices) -> Iterator[Record]:
 
 def _expanded(number: int, key: str, value: bytes, context: Context, notices: Notices, offset: int) -> Iterator[Record]:
     split = _SPLIT.fullmatch(key)
-    decoded = decode(value)
+    decoded = decode(value, lambda code: notices.add(code, offset))
     if split is None or decoded is None:
         notices.add("bad-json", offset, int(decoded is None))
         yield Record(number, key, "", None, None, context)
@@ -101,8 +100,7 @@ def _expanded(number: int, key: str, value: bytes, context: Context, notices: No
 
 def _moment(wrapped: dict[str, Any]) -> int | None:
     """When redis-dump read the key: it writes that moment plus the rest of the key's life, which is -1 ms for keys that live on."""
-    life = wrapped.get("ttl")
-    at = wrapped.get("expireat")
-    if isinstance(at, bool) or not isinstance(at, int | Decimal) or isinstance(life, bool) or not isinstance(life, int | Decimal):
+    life, at = number(wrapped.get("ttl")), number(wrapped.get("expireat"))
+    if life is None or at is None:
         return None
     return epoch_ns(at - life if life > 0 else at)

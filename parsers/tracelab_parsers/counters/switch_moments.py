@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import NamedTuple
 
-__all__ = ["Moment", "epoch_ns", "moment_in"]
+__all__ = ["EARLIEST_NS", "LATEST_NS", "Moment", "epoch_ns", "moment_in", "moment_of", "offset_of"]
 
 _MONTHS = {name: number for number, name in enumerate(month_abbr) if name}
 _DAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,?"
@@ -26,8 +26,11 @@ _FORMS = tuple(
 _EPOCH = re.compile(r"\d{10}(?:\.\d{1,9})?")
 _LABEL = re.compile(r"(?:[#!=*+-]+ ?)?(?:(?:Time|Date|Timestamp|date|time|timestamp) ?[:=] ?)?")
 _TAIL = re.compile(r" ?[=*#-]+$")
-_LATEST = Decimal(4 * 10**9)
-_OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")
+EARLIEST_NS, LATEST_NS = 31_536_000 * 10**9, 4 * 10**18
+"""Numbers before 1971 and after 2096 are no counts of seconds since 1970."""
+_LAST_NS = (1 << 63) - 1
+_START = datetime(1970, 1, 1, tzinfo=UTC)
+_OFFSET = re.compile(r"([+-])([01]\d|2[0-3]):?([0-5]\d)?", re.ASCII)
 
 
 class Moment(NamedTuple):
@@ -44,7 +47,7 @@ def epoch_ns(seconds: object) -> int | None:
     if isinstance(seconds, bool) or not isinstance(seconds, int | Decimal):
         return None
     value = Decimal(seconds)
-    return int(value * 10**9) if value.is_finite() and 31_536_000 <= value < _LATEST else None
+    return int(value * 10**9) if value.is_finite() and EARLIEST_NS // 10**9 <= value < LATEST_NS // 10**9 else None
 
 
 def moment_in(text: str) -> Moment | None:
@@ -68,14 +71,29 @@ def _moment(m: re.Match[str]) -> Moment | None:
     hour = int(m["h"])
     if m["half"]:
         hour = hour % 12 + 12 * (m["half"] == "PM")
+    return moment_of((int(m["y"]), month, int(m["d"]), hour, int(m["m"]), int(m["s"])), m["f"], m["zone"])
+
+
+def moment_of(parts: tuple[int, int, int, int, int, int], fraction: str | None, zone: str | None) -> Moment | None:
+    """The moment of year, month, day, hour, minute and second, digits of a fraction, and Z, UTC, GMT or an offset; other names of zones say nothing.
+
+    None for no moment from 1971 to 2262, where 64 bits of nanoseconds end, and for an offset of a day or more.
+    """
+    offset = offset_of(zone or "")
+    if zone is not None and zone[0] in "+-" and offset is None:
+        return None
     try:
-        at = datetime(int(m["y"]), month, int(m["d"]), hour, int(m["m"]), int(m["s"]), tzinfo=UTC)
+        at = datetime(*parts, tzinfo=UTC)
     except ValueError:
         return None
-    ns = (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1) * 10**9 + int((m["f"] or "").ljust(9, "0") or 0)
-    zone = m["zone"] or ""
-    offset = _OFFSET.fullmatch(zone)
-    if offset is not None:
-        minutes = int(offset[2]) * 60 + int(offset[3])
-        ns -= (minutes if offset[1] == "+" else -minutes) * 60 * 10**9
-    return Moment(ns, zoned=offset is not None or zone in {"Z", "UTC", "GMT"})
+    ns = (at - _START - (offset or timedelta())) // timedelta(seconds=1) * 10**9 + int((fraction or "").ljust(9, "0") or 0)
+    return Moment(ns, zoned=offset is not None or zone in {"Z", "UTC", "GMT"}) if EARLIEST_NS <= ns <= _LAST_NS else None
+
+
+def offset_of(text: str) -> timedelta | None:
+    """What a clock of the zone `+08:00`, `+0800` or `+08` is ahead of UTC; None where `text` is no offset below a day."""
+    m = _OFFSET.fullmatch(text)
+    if m is None:
+        return None
+    ahead = timedelta(hours=int(m[2]), minutes=int(m[3] or 0))
+    return ahead if m[1] == "+" else -ahead

@@ -58,7 +58,7 @@ class JsonReading(ABC):
                 if item.document is None:
                     notices.add("unread-lines", None, int(bool(item.text.strip()) and not self.heading(item.text)))
                     continue
-                value = decode(item.document)
+                value = decode(item.document, notices.add if item.whole else None)
                 if value is None:
                     notices.add("bad-json" if item.whole else "truncated")
                 for body in bodies(value):

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from tracelab.tables import CounterKind
 from tracelab_parsers.counters.meanings import Meaning
-from tracelab_parsers.counters.values import read_number
+from tracelab_parsers.counters.values import plain_number, read_number
 from tracelab_parsers.nccl_json.notices import NoticeText
 
 __all__ = ["SWITCH_TEXTS", "address", "adjusted", "bodies", "json_number", "vendor"]
@@ -44,12 +44,8 @@ def json_number(value: object) -> int | float | None:
         return None
     if isinstance(value, str):
         return read_number(value)
-    if isinstance(value, Decimal):
-        if value == value.to_integral_value() and abs(value) < 2**53:
-            return int(value)
-        return float(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
+    if isinstance(value, int | Decimal) and not isinstance(value, bool):
+        return plain_number(value)
     raise ValueError("no number")
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tracelab.plugins import Emitter, Gathering, Match, SourceFile, SourceInfo, SourceKind
 from tracelab.tables import COUNTER_SAMPLES, INTERFACES, TableSpec
+from tracelab_parsers.counters.values import is_digits
 
 __all__ = ["PARSER", "SysfsParser"]
 
@@ -70,11 +71,13 @@ def _tree_of(path: Path) -> Path | None:
 def _is_counter(path: Path) -> bool:
     """Whether the path is that of a counter of a port: mlx5_0/ports/1/counters/link_downed."""
     parents = path.parents
-    return len(parents) >= _DEPTH and parents[0].name in _COUNTERS and parents[1].name.isdigit() and parents[2].name == "ports"
+    return len(parents) >= _DEPTH and parents[0].name in _COUNTERS and is_digits(parents[1].name, 3) and parents[2].name == "ports"
 
 
 def _holds_number(path: Path) -> bool:
     try:
+        if not path.is_file():  # opening a pipe or a device could block for ever
+            return False
         with path.open("rb") as f:
             return _VALUE.fullmatch(f.read(_SHORT + 1)) is not None
     except OSError:
@@ -89,12 +92,12 @@ def _folder(folder: Path) -> list[Path]:
 
 
 def _walk(root: Path) -> Iterator[Path]:
-    """The files of all devices below `root`, in order; links are not followed."""
+    """The regular files of all devices below `root`, in order; links to folders are not followed."""
     devices = sorted(d.name for d in _folder(root) if (d / "ports").is_dir())
     for device in devices:
         for folder, folders, files in os.walk(root / device):
             folders.sort()
-            yield from (Path(folder, name) for name in sorted(files))
+            yield from (path for name in sorted(files) if (path := Path(folder, name)).is_file())
 
 
 PARSER = SysfsParser()

@@ -14,6 +14,7 @@ from tracelab_parsers.counters.host_output import Output
 from tracelab_parsers.counters.meanings import Meaning
 from tracelab_parsers.counters.names_infiniband import infiniband_meaning
 from tracelab_parsers.counters.sysfs_paths import Place, place_of, stated_by
+from tracelab_parsers.counters.values import is_digits
 from tracelab_parsers.counters.writing import Subject, TimeQuality
 from tracelab_parsers.nccl_json.lines import lines
 
@@ -150,7 +151,7 @@ def read_tree(root: Path, files: Iterable[Path], emit: Emitter) -> SourceInfo:
 
 def _place(parts: tuple[str, ...]) -> Place | None:
     """Which file of the tree it is."""
-    if len(parts) > 3 and parts[1] == "ports" and parts[2].isdecimal() and len(parts[2]) < 4:
+    if len(parts) > 3 and parts[1] == "ports" and is_digits(parts[2], 3):
         return Place("", parts[0], int(parts[2]), "/".join(parts[3:]), "")
     return Place("", parts[0], None, "/".join(parts[1:]), "") if parts[1:2] != ("ports",) else None
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 
-from tracelab_parsers.counters.values import read_number
+from tracelab_parsers.counters.values import plain_number, read_number
 
-__all__ = ["Point", "UnendedError", "point"]
+__all__ = ["NO_NUMBER", "Point", "UnendedError", "held", "point"]
+
+NO_NUMBER = Decimal("NaN")
+"""Stands in a field for NaN, an infinity, and what is too large for a float."""
 
 # A backslash escapes what would part names, and is itself anywhere else.
 _MEASUREMENT = re.compile(r"(?:[^, \t\r\n\\]|\\[, =]|\\)++")
@@ -17,7 +21,8 @@ _UNENDED = re.compile(r'(?:[^,= \t\r\n\\]|\\[, =]|\\)++="(?:[^"\\]|\\.)*+\\?\Z',
 _STAMP = re.compile(r"-?\d{1,19}")
 _ESCAPE = re.compile(r"\\([, =])")
 _IN_TEXT = re.compile(r'\\(["\\])')
-_INTEGER = re.compile(r"[+-]?\d{1,20}[iu]", re.ASCII)
+_INTEGER = re.compile(r"[+-]?\d{1,40}[iu]", re.ASCII)
+_HUGE = re.compile(r"[+-]?(?:nan|inf(?:inity)?|\d[\d.]*(?:e[+-]?\d+)?[iu]?)", re.ASCII | re.IGNORECASE)
 _TRUE, _FALSE = frozenset({"t", "T", "true", "True", "TRUE"}), frozenset({"f", "F", "false", "False", "FALSE"})
 
 
@@ -27,7 +32,7 @@ class UnendedError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One line or JSON object of Telegraf. `stamp`: the moment as printed, in an unstated unit."""
+    """One line or JSON object of Telegraf. `fields`: numbers, texts, states, `NO_NUMBER`. `stamp`: the moment as printed, in an unstated unit."""
 
     measurement: str
     tags: dict[str, str]
@@ -79,7 +84,18 @@ def _value(text: str) -> object:
         return True
     if text in _FALSE:
         return False
-    number = read_number(text)
-    if number is None and text.lower() != "nan":
+    try:
+        number = read_number(text)
+    except ValueError:
+        number = None
+    if number is None and _HUGE.fullmatch(text) is None:
         raise ValueError("no value")
-    return number
+    return NO_NUMBER if number is None else number
+
+
+def held(value: object) -> object:
+    """A value of a JSON document as a field holds it: numbers as `plain_number` makes them."""
+    try:
+        return plain_number(value) if isinstance(value, int | float | Decimal) and not isinstance(value, bool) else value
+    except ValueError:
+        return NO_NUMBER

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tracelab_parsers.counters.telegraf_lines import Point
+from tracelab_parsers.counters.telegraf_lines import Point, held
 from tracelab_parsers.nccl_json.values import mapping, text, whole
 
 __all__ = ["points_of_message"]
@@ -55,12 +55,6 @@ def _scalars(field: object) -> dict[str, object]:
         for kind, value in child.items():
             if kind.endswith("Value"):
                 number = whole(value, 65) if kind.startswith(("uint", "sint", "int")) else None
-                out[child["name"]] = number if number is not None else float(value) if kind in ("doubleValue", "floatValue") and _real(value) else value
+                out[child["name"]] = number if number is not None else held(value) if kind in ("doubleValue", "floatValue") else value
                 break
     return out
-
-
-def _real(value: object) -> bool:
-    from decimal import Decimal
-
-    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)

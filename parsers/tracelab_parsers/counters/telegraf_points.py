@@ -10,8 +10,9 @@ from tracelab_parsers.counters.gnmic_paths import entity, node_name
 from tracelab_parsers.counters.gnmic_reading import subject_of, time_of
 from tracelab_parsers.counters.meanings import Meaning
 from tracelab_parsers.counters.switch_moments import moment_in
-from tracelab_parsers.counters.telegraf_lines import Point
+from tracelab_parsers.counters.telegraf_lines import NO_NUMBER, Point
 from tracelab_parsers.counters.telegraf_meanings import Plugin, field_meaning
+from tracelab_parsers.counters.values import is_digits
 from tracelab_parsers.counters.writing import Samples, Subject, TimeQuality
 from tracelab_parsers.nccl_json.notices import Notices
 
@@ -80,6 +81,7 @@ class Points:
                 continue
             else:
                 number = value if isinstance(value, int | float) else None
+                self._notices.add("bad-number", None, int(value is NO_NUMBER))
                 if meaning.counter == "link_speed" and number is not None and number <= 0:
                     number = None  # how the kernel prints that there is no link
             self._samples.add(line, subject, name, meaning, number, ts_ns=ts_ns, quality="collector")
@@ -119,6 +121,7 @@ class Points:
         quality: TimeQuality = "local" if stated is not None and not stated[1] else "device"
         value = fields.get("peak")
         number = value if isinstance(value, int | float) and not isinstance(value, bool) else None
+        self._notices.add("bad-number", None, int(value is NO_NUMBER))
         self._samples.add(line, subject, "peak", _PEAK, number, ts_ns=moment, quality=quality, queue=queue)
         for name in ("duration", "threshold", "endDepth", "startDepth"):
             value = fields.get(name)
@@ -132,7 +135,7 @@ def _device_of_host(plugin: Plugin, tags: Mapping[str, str]) -> Subject:
     node = tags.get("host")
     if plugin == "infiniband":
         port = tags.get("port", "")
-        return Subject("rdma", tags["device"], node=node, node_kind="host", port=int(port) if port.isdecimal() and len(port) < 10 else None)
+        return Subject("rdma", tags["device"], node=node, node_kind="host", port=int(port) if is_digits(port, 9) else None)
     if plugin == "nvidia_smi":
         return Subject("gpu", tags["index"], node=node, node_kind="host", uid=tags.get("uuid"))
     return Subject("netdev", tags["interface"], node=node, node_kind="host")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from decimal import Decimal
 from typing import Any
 
 from tracelab.plugins import Emitter, EventCount, SourceFile, SourceInfo
 from tracelab_parsers.bytestream import ByteStream
 from tracelab_parsers.counters.gnmic_reading import TELEMETRY_TEXTS
 from tracelab_parsers.counters.gnmic_records import records
-from tracelab_parsers.counters.telegraf_lines import Point, UnendedError, point
+from tracelab_parsers.counters.telegraf_lines import Point, UnendedError, held, point
 from tracelab_parsers.counters.telegraf_mdt import points_of_message
 from tracelab_parsers.counters.telegraf_points import Points
 from tracelab_parsers.counters.writing import Samples
@@ -74,7 +73,7 @@ class Reading:
         for line in lines(stream, lambda offset: self._notices.add("line-too-long", offset), LINE_BYTES):
             if waiting is not None:
                 joined = Line(waiting.number, waiting.offset, waiting.text + b"\n" + line.text, line.whole)
-                found = self._point(joined)
+                found = self._point(joined) if b'"' in line.text else None
                 if isinstance(found, Point):
                     waiting = None
                     yield joined.number, found
@@ -123,10 +122,4 @@ def _of_record(record: dict[str, Any]) -> list[Point]:
     if not isinstance(fields, dict) or not isinstance(record.get("name"), str):
         return []
     named = {k: v for k, v in tags.items() if isinstance(v, str)} if isinstance(tags, dict) else {}
-    return [Point(record["name"], named, {k: _plain(v) for k, v in fields.items()}, whole(record.get("timestamp")))]
-
-
-def _plain(value: object) -> object:
-    if not isinstance(value, Decimal):
-        return value
-    return int(value) if value == value.to_integral_value() and abs(value) < 2**53 else float(value)
+    return [Point(record["name"], named, {k: held(v) for k, v in fields.items()}, whole(record.get("timestamp")))]

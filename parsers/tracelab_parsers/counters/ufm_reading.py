@@ -225,8 +225,6 @@ def _whose(low: dict[str, Any]) -> tuple[str | None, int | None]:
 
 
 def _number(value: object) -> int | float | None:
-    if type(value) is int:
-        return value
     try:
         return json_number(value)
     except ValueError:

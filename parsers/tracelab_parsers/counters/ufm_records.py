@@ -73,7 +73,7 @@ def _messages(stream: _Prefixed, notices: Notices) -> Iterator[Record]:
         if item.document is None:
             notices.add("unread-lines", None, int(bool(item.text.strip())))
             continue
-        value = decode(item.document)
+        value = decode(item.document, notices.add if item.whole else None)
         if value is None:
             notices.add("bad-json" if item.whole else "truncated")
             continue

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from decimal import Decimal
 
-__all__ = ["MAX_RAW", "read_number"]
+__all__ = ["MAX_RAW", "is_digits", "plain_number", "read_number"]
 
 MAX_RAW = 2**64 - 1
 _ABSENT = frozenset({"", "n/a", "na", "none", "null", "-", "--", "not available", "unavailable", "nan", "n/a (no pma)"})
@@ -13,6 +14,25 @@ _WHOLE = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+|[+-]?\d+", re.ASCII)
 _HEX = re.compile(r"0[xX][0-9a-fA-F]{1,16}")
 _FLOAT = re.compile(r"[+-]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _LONGEST = 40
+_FLOAT_EXACT = 2**53
+
+
+def is_digits(text: str, most: int) -> bool:
+    """Whether `text` is at least one and at most `most` decimal digits of ASCII: the others of Unicode are part of no output."""
+    return len(text) <= most and text.isascii() and text.isdigit()
+
+
+def plain_number(value: float | Decimal) -> int | float:
+    """`value` as a whole number where that is exact, else the nearest float. Raises `ValueError` for NaN, and for what is too large for a float."""
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise ValueError("no number that a float holds")
+    if isinstance(value, int):
+        return value
+    return int(number) if abs(number) < _FLOAT_EXACT and value == int(number) else number
 
 
 def read_number(text: str) -> int | float | None:
@@ -30,7 +50,5 @@ def read_number(text: str) -> int | float | None:
     if _HEX.fullmatch(text):
         return int(text, 16)
     if _FLOAT.fullmatch(text):
-        value = float(text.replace(",", ""))
-        if math.isfinite(value):
-            return int(value) if value.is_integer() and abs(value) < 2**53 else value
+        return plain_number(float(text.replace(",", "")))
     raise ValueError(f"{text!r} is no number")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Literal
 
 from tracelab.plugins import Notice
 from tracelab.tables import COUNTER_SAMPLES
 from tracelab_parsers.counters.meanings import Meaning
+from tracelab_parsers.counters.notices import no_number
 from tracelab_parsers.counters.values import MAX_RAW
 
 if TYPE_CHECKING:
@@ -76,6 +78,12 @@ class Samples:
                 )
             )
             whole = False
+        value = None if number is None else float(number) * meaning.scale
+        if value is not None and abs(value) == math.inf:
+            self._emit.notice(no_number())
+            number, value, whole = None, None, False
+        if number is not None and abs(number) > MAX_RAW:
+            flags = "+".join(dict.fromkeys((*(flags.split("+") if flags else ()), "rounded")))
         row = self._columns
         row["line"].append(line)
         row["source_ts_ns"].append(ts_ns)
@@ -94,7 +102,7 @@ class Samples:
         row["raw_name"].append(_text(raw_name))
         row["raw"].append(number if whole else None)
         row["scale"].append(meaning.scale)
-        row["value"].append(None if number is None else float(number) * meaning.scale)
+        row["value"].append(value)
         row["unit"].append(meaning.stated_unit)
         row["kind"].append(meaning.stated_kind)
         row["width"].append(meaning.width)

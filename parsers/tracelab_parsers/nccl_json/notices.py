@@ -42,20 +42,23 @@ _OF_COMPRESSION = {"torn": "gzip-torn", "corrupt": "gzip-corrupt", "garbage": "g
 
 
 class Notices:
-    """Counts notices by code and keeps the offset of the first. Only codes of `texts` and `DAMAGE` may be added."""
+    """Counts notices by code and keeps the offset, or the line, of the first. Only codes of `texts` and `DAMAGE` may be added."""
 
     def __init__(self, texts: Mapping[str, NoticeText]) -> None:
         self._texts = {**DAMAGE, **texts}
         self._counts: dict[str, int] = {}
         self._offsets: dict[str, int] = {}
+        self._lines: dict[str, int] = {}
 
-    def add(self, code: str, offset: int | None = None, count: int = 1) -> None:
+    def add(self, code: str, offset: int | None = None, count: int = 1, *, line: int | None = None) -> None:
         """Counts `count` more cases of `code`."""
         if count <= 0:
             return
         self._counts[code] = min(self._counts.get(code, 0) + count, _MOST)
         if offset is not None:
             self._offsets.setdefault(code, int(offset))
+        if line is not None:
+            self._lines.setdefault(code, line)
 
     def damage(self, damage: Iterable[Damage]) -> None:
         """Adds what was wrong with the compression."""
@@ -69,4 +72,5 @@ class Notices:
         """Gives out one notice per code, in the order of their codes."""
         for code, count in sorted(self._counts.items()):
             text = self._texts[code]
-            emit.notice(Notice(code, text.severity, text.text, text.hint, count, self._offsets.get(code)))
+            first = f"; the first in line {self._lines[code]}" if code in self._lines else ""
+            emit.notice(Notice(code, text.severity, text.text + first, text.hint, count, self._offsets.get(code)))

@@ -21,14 +21,15 @@ _EXACT = Context(prec=2 * _MOST_DIGITS, rounding=ROUND_HALF_EVEN)
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
 _ADDRESS = re.compile(r"0[xX][0-9a-fA-F]{1,16}")
 _UNSIGNED = 1 << 64
+_NO_NUMBER = Decimal("NaN")
 
 
-def _decimal(text: str) -> Decimal | None:
+def _decimal(text: str) -> Decimal:
+    """The number that is printed as `text`; NaN for one too long, or too large for a `Decimal`."""
     try:
-        value = Decimal(text) if len(text) <= MAX_TEXT else None
+        return Decimal(text) if len(text) <= MAX_TEXT else _NO_NUMBER
     except DecimalException:
-        return None
-    return value if value is not None and value.is_finite() else None
+        return _NO_NUMBER
 
 
 _DECODER = msgspec.json.Decoder(float_hook=_decimal)
@@ -37,7 +38,7 @@ LIST_DECODER: msgspec.json.Decoder[list[object]] = msgspec.json.Decoder(list[obj
 
 
 def decode(data: bytes, report: Callable[[str], None] | None = None) -> Any:
-    """The JSON value in `data`, numbers with a fraction as `Decimal`; None where it cannot be read.
+    """The JSON value in `data`, numbers with a fraction as `Decimal` (NaN where it holds none); None where it cannot be read.
 
     Where `report` is given, text that breaks the rules of JSON is repaired as far as that is certain; it gets the codes.
     """

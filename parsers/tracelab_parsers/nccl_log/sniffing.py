@@ -20,7 +20,8 @@ _OTHERS = re.compile(
     rb"NIC statistics|^# ?Port (?:counters|extended counters)|^#\s*Topology file:|^vendid=|^switchguids=|^(?:Switch|Ca)\t\d|^# (?:HELP|TYPE) |^---\s|^#!|"
     rb"^diff --git|^LLDP neighbors|^Interface:\s+\S+, via: LLDP|^PortXmitData|^CounterSelect|^\S+ port \d+ ==> \S+|rdma (?:statistic|link)|^link \w+/\d+ |"
     rb"^[ |+]*-{3,}(?:[ |+]+-{3,})+|^Job summary\s*$|^Communicators\.\.\.|^NCCL version \S+ compiled with CUDA|"
-    rb"^lldp\.[\w/.-]+\.\w|^CA '|^\s*GPU0\s+GPU1|^[\w./-]+,[\w./-]+=\S* [\w./-]+=|^\[\d+\] \(\S+ *\) ->|^(?:DR path|From) |port lid \d|^\S+ statistics:\s*$|"
+    rb"^lldp\.[\w/.-]+\.\w|^CA '|^[ \t]*GPU0[ \t]+GPU1|"
+    rb"^[\w./-]+,[\w./-]+=\S* [\w./-]+=|^\[\d+\] \(\S+ *\) ->|^(?:DR path|From) |port lid \d|^\S+ statistics:\s*$|"
     rb"^(?:CA|SW)\s+\d+\s+\d+ 0x[0-9a-f]+ |^\w+,\w+=(?:[^ \n\\]|\\.)* \w+=|^[A-Z][\w /-]+\.{5,} \d",
     re.MULTILINE,
 )

@@ -54,7 +54,7 @@ def standard_dtype(stated: object) -> str | None:
     if isinstance(stated, int):
         return _CODES[stated] if 0 <= stated < len(_CODES) else None
     text = _plain(stated) if isinstance(stated, str) else ""
-    if text.isdigit() and len(text) < 3:
+    if text.isascii() and text.isdigit() and len(text) < 3:
         return standard_dtype(int(text))
     return _DTYPES.get(text.removeprefix("nccl"))
 

@@ -208,7 +208,12 @@ class SqliteSource:
         last: int | None = _FIRST
         if self._pages is not None and not query.where:
             last = yield from self._paged(self._pages, query)
+        before: int | None = None
         while query.by_rowid and last is not None:
+            if before is not None and last <= before:  # the pages of a damaged table may lead back to themselves
+                self._notices.add("table-damaged", about=query.table)
+                return
+            before = last
             self._batches.text_factory = bytes
             try:
                 count, end, *arrays = self._batches.execute(query.columnar(self._rows), (last,)).fetchone()

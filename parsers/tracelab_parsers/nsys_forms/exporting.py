@@ -56,6 +56,8 @@ def others_of(path: Path) -> list[Path]:
 def exported_beside(path: Path, notices: FormNotices) -> Path | None:
     """The SQLite export of a report that lies beside it, where there is one; says so where it is older than the report."""
     export = exports_of(path)[0]
+    if not export.is_file():
+        return None
     try:
         with export.open("rb") as file:
             if not file.read(len(SQLITE_MAGIC)).startswith(SQLITE_MAGIC):

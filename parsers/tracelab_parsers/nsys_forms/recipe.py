@@ -47,7 +47,7 @@ def _fields(names: list[str]) -> dict[str, Field] | None:
 def is_projection(path: Path) -> bool:
     """Whether a Parquet file is the report of nvtx_gpu_proj_trace."""
     try:
-        return _fields(pq.read_schema(path).names) is not None
+        return path.is_file() and _fields(pq.read_schema(path).names) is not None  # opening a pipe could block for ever
     except DAMAGES:
         return False
 
@@ -170,7 +170,7 @@ def _identity(path: Path, source: ColumnarSource, fields: Mapping[str, Field], n
     gpu = next(iter(models))[:100] if len(models) == 1 else None
     if len(files) == 1:
         ordinals = _column(path.parent.parent / _DEVICES, ("cuDevice",))
-        device = int(ordinals[0]) if len(ordinals) == 1 and ordinals[0].isdigit() else None
+        device = int(ordinals[0]) if len(ordinals) == 1 and ordinals[0].isascii() and ordinals[0].isdigit() and len(ordinals[0]) < 4 else None
         named = [int(m[1]) for n in _column(path.parent / _FILES, ("File",)) if (m := _RANK.search(n))]
         stated = xla if len(xla) == 1 else named
         return Identity({files[0]: stated[0]} if len(stated) == 1 else {}, device, gpu)
@@ -188,6 +188,8 @@ def _identity(path: Path, source: ColumnarSource, fields: Mapping[str, Field], n
 def _column(path: Path, name: tuple[str, ...]) -> list[str]:
     """The texts of a column of a small table; none where it cannot be read. Pandas writes names of two levels as a tuple."""
     wanted = {name[0], str(name)} if len(name) == 1 else {str(name)}
+    if not path.is_file():
+        return []
     try:
         file = pq.ParquetFile(path)
         column = next((n for n in file.schema_arrow.names if n in wanted), None)

@@ -43,7 +43,7 @@ class Reading:
             return self._finish(torn=stream.torn)
 
     def _document(self, item: Item, document: bytes) -> None:
-        value = decode(document)
+        value = decode(document, self._notices.add if item.whole else None)
         if value is None:
             self._notices.add("bad-json" if item.whole else "truncated")
             return
