@@ -129,6 +129,22 @@ def test_a_key_whose_operations_differ_is_not_believed() -> None:
     assert "contradicting-key" in [n.code for n in aligned.notices]
 
 
+def test_ranks_without_a_key_join_the_matches_of_those_with_one() -> None:
+    """Ranks 0 and 1 state sequence numbers, 2 and 3 were recorded by a profiler that knows none, on a clock 3 s ahead; rank 3 lost the third kernel."""
+    t = _Trace()
+    ends = [10, 27, 41, 60, 66, 90]
+    for rank in range(4):
+        shift = 3 * 10**9 if rank > 1 else 0
+        for n, end in enumerate(ends):
+            if (rank, n) != (3, 2):
+                more: dict[str, Any] = {} if shift else {"seq": 100 + n}
+                t.collective(rank, shift + (end - 4) * MS, shift + end * MS + rank * US, shift + n, ranks=[0, 1, 2, 3], **more)
+    matches = t.align({0: "a", 1: "a", 2: "b", 3: "b"}).derived["matches"].sort("first_start_ns")
+    assert matches["present"].to_list() == [4, 4, 3, 4, 4, 4]
+    assert set(matches["rung"]) == {"order"}
+    assert matches.filter(pl.col("end_spread_ns") > 3 * US).is_empty()
+
+
 def test_one_lost_kernel_does_not_shift_the_others() -> None:
     t = _Trace()
     ends = [10, 27, 41, 60, 66, 90]

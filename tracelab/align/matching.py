@@ -1,8 +1,9 @@
 """Which rows of different ranks are one operation of the job.
 
-A ladder: the key that all ranks share; the sequence number in the group; the order of operations. Order is compared
-step by step (the step whose host code launched it), and where the sequences differ - a lost kernel, another capture
-window - by the time between their ends, which is constant between two ranks whatever their clocks say.
+A ladder: the key that all ranks share; the sequence number in the group; the order of operations. Ranks whose profiler
+states no key join by order what the keys of others matched. Order is compared step by step (the step whose host code
+launched it), and where the sequences differ - a lost kernel, another capture window - by the time between their ends,
+which is constant between two ranks whatever their clocks say.
 """
 
 from __future__ import annotations
@@ -41,6 +42,11 @@ class Matched:
         self.rung.append(rung)
         self.margin.append(margin)
 
+    def join(self, row: int, match: int, margin: float) -> None:
+        """Adds a row to a match by order."""
+        self.match_id[row] = match
+        self.rung[match], self.margin[match] = "order", min(margin, self.margin[match] or 1.0)
+
 
 def match_rows(rows: pl.DataFrame) -> Matched:
     """Matches `rows` (as `assign_groups` gives them, op_id 0, 1, 2 … in order)."""
@@ -48,9 +54,12 @@ def match_rows(rows: pl.DataFrame) -> Matched:
     blocks = _blocks(rows)
     table = _Columns(rows)
     for key, members in blocks:
+        first = len(out.rung)
         rest = _by_key(members, table, table.comms_id, "comms-id", key, out)
         if key[0] == "collective":  # point-to-point operations count apart on each side: their number is no common key
             rest = _by_key(rest, table, table.seq, "sequence-number", key, out)
+        if rest and len(out.rung) > first:
+            rest = _joined(members, rest, table, out)
         if rest:
             _by_order(rest, table, out)
     return out
@@ -77,6 +86,7 @@ class _Columns:
         dtype = pl.when(size == -1).then(pl.col("dtype").fill_null("")).otherwise(pl.lit(""))
         token = rows.select(pl.format("{}|{}|{}|{}", kind, size, dtype, name.fill_null("")).rank("dense"))
         self.token = token.to_series().to_numpy().astype(np.int64)
+        self.kind = rows.select(kind.rank("dense")).to_series().to_numpy().astype(np.int64)
 
 
 def _blocks(rows: pl.DataFrame) -> Iterator[tuple[Key, list[int]]]:
@@ -129,14 +139,42 @@ def _separate(members: list[int], table: _Columns) -> Iterator[list[int]]:
         yield [int(i) for i in part if not (table.rank[i] in seen or seen.add(table.rank[i]))]  # type: ignore[func-returns-value]
 
 
+def _joined(members: list[int], rest: list[int], table: _Columns, out: Matched) -> list[int]:
+    """Rows of ranks without any key join the matches of the rank whose keys matched most; returns what is left."""
+    keyed = Counter(table.rank[i] for i in members if out.match_id[i] >= 0)
+    most = max(keyed.values())
+    reference = min(r for r, n in keyed.items() if n == most)
+    known = _in_steps([i for i in members if table.rank[i] == reference and out.match_id[i] >= 0], table)
+    for step, by_rank in _in_steps([i for i in rest if table.rank[i] not in keyed], table).items():
+        own = known.get(step, {}).get(reference, [])
+        for _, rows in sorted(by_rank.items()):
+            pairing = _pair(own, rows, step[0], table)
+            for a, b in pairing.pairs:
+                out.join(rows[b], int(out.match_id[own[a]]), pairing.margin)
+    return [i for i in rest if out.match_id[i] < 0]
+
+
 def _by_order(members: list[int], table: _Columns, out: Matched) -> None:
     """Matches one block by the order of its rows, step by step where the source marks steps."""
+    for (anchored, _), by_rank in sorted(_in_steps(members, table).items(), key=str):
+        _match_block(by_rank, anchored, table, out)
+
+
+def _in_steps(members: list[int], table: _Columns) -> dict[tuple[bool, int | None], dict[int, list[int]]]:
+    """Rows per rank, by whether the source marks their step, and its number."""
     steps: dict[tuple[bool, int | None], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     for i in members:
         anchored = table.anchored[i] and table.step[i] is not None
         steps[anchored, table.step[i] if anchored else None][table.rank[i]].append(i)
-    for (anchored, _), by_rank in sorted(steps.items(), key=str):
-        _match_block(dict(by_rank), anchored, table, out)
+    return steps
+
+
+def _pair(own: list[int], rows: list[int], anchored: bool, table: _Columns) -> Pairing:
+    """Pairs two ranks' rows. Where none of their operations is described alike, by what kind of operation they are alone."""
+    tokens = table.token if set(table.token[own]) & set(table.token[rows]) else table.kind
+    if anchored and np.array_equal(tokens[own], tokens[rows]):
+        return Pairing([(k, k) for k in range(len(rows))], 1.0)
+    return align_sequences(tokens[own], table.end[own], tokens[rows], table.end[rows])
 
 
 def _match_block(by_rank: dict[int, list[int]], anchored: bool, table: _Columns, out: Matched) -> None:
@@ -150,10 +188,7 @@ def _match_block(by_rank: dict[int, list[int]], anchored: bool, table: _Columns,
     for rank, rows in sorted(by_rank.items()):
         if rank == reference:
             continue
-        if anchored and tokens[rank] == model:
-            pairing = Pairing([(k, k) for k in range(len(rows))], 1.0)
-        else:
-            pairing = align_sequences(table.token[by_rank[reference]], table.end[by_rank[reference]], table.token[rows], table.end[rows])
+        pairing = _pair(by_rank[reference], rows, anchored, table)
         for a, b in pairing.pairs:
             groups[a].append(rows[b])
             margins[a] = min(margins[a], pairing.margin)
