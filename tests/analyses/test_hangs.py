@@ -132,6 +132,20 @@ def test_dumps_alone_show_a_standstill() -> None:
     assert (found.ranks, found.confidence, found.lost_s) == ([2], "possible", 0.0)
 
 
+def test_groups_of_one_description_are_told_apart_by_name() -> None:
+    """All four ranks are in two groups called dp: rank 2 does not enter operation 83 of the one, and the other one is healthy."""
+    rows = [
+        {**row, "group_name": name, "group_desc": "dp"} for r in range(4) for name in ("1", "2") for row in dump(r, 82 if (name, r) == ("1", 2) else 90, 82)
+    ]
+    rows = [{**row, "last_enqueued": 90, "last_completed": 90} if row["group_name"] == "2" else row for row in rows]
+    groups = [
+        {"source_id": r, "part": 0, "rank": r, "group_name": n, "group_desc": "dp", "group_ranks": [0, 1, 2, 3], "size": 4} for r in range(4) for n in "12"
+    ]
+    found = only(run(4, rows, process_groups=groups))
+    assert found.ranks == [2]
+    assert "dp (group 1)" in found.summary
+
+
 def test_dumps_of_a_job_that_runs_show_none() -> None:
     assert run(4, *(dump(r, 90 - r, 82 - r) for r in range(4))).findings == (), "each ended another one last"
     assert run(4, *(dump(r, 90, 82) for r in range(4))).findings == (), "all entered"

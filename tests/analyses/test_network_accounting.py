@@ -14,7 +14,8 @@ import pytest
 
 from tests.builders.network import G, Network, Row, S, answer, asked, counts, link, star, uses
 from tracelab.analyses.network.accounting import ANALYSIS, Params
-from tracelab.analyses.network.predicted import covered_of, headers_of, predicted_of
+from tracelab.analyses.network.headers import headers_of
+from tracelab.analyses.network.predicted import covered_of, predicted_of
 from tracelab.analysis import AnalysisResult, run_analyses
 
 ROCE = 1 + 62 / 4096
@@ -351,7 +352,7 @@ def test_flags_of_a_protocol_count_where_a_log_states_it(told: Mapping[str, Any]
 @pytest.mark.parametrize(
     ("facts", "share"),
     [
-        ({"link_layer": "InfiniBand"}, 0.006),
+        ({"link_layer": "InfiniBand"}, 24 / 4096),
         ({"link_layer": "Ethernet", "mtu": 1500}, 62 / 1024),
         ({"link_layer": "Ethernet", "mtu": 9000}, 62 / 4096),
         ({"link_layer": "Ethernet", "mtu": 4200}, 62 / 4096),

@@ -171,3 +171,9 @@ def test_wraps_of_known_width_lose_nothing(seed: int) -> None:
         put_in, value = put_in + more, value + more
     rows.append(sample(200 * S, value % 2**32, width=32, counter="packets", unit="packet"))
     assert counter_rates(table(rows), NO_PORTS)["delta"].sum() == put_in
+
+
+def test_a_wrap_of_64_bits_is_exact() -> None:
+    rows = [sample(0, 2**64 - 1000, counter="packets", unit="packet"), sample(S, 234, counter="packets", unit="packet")]
+    found = counter_rates(table(rows), NO_PORTS)
+    assert found.select("delta", "at_least", "flags").rows() == [(1234.0, False, "wrapped")]

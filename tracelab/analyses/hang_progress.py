@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from tracelab.align.kernels import normalise_operation
-from tracelab.analyses.hang_standing import DEFAULT, Stuck, complete, was_awaited
+from tracelab.analyses.hang_standing import DEFAULT, Stuck, complete, known, was_awaited
 from tracelab.analysis import Tables
 from tracelab.units import format_duration
 
@@ -25,7 +25,7 @@ def stuck_groups(tables: Tables, world: int) -> list[Stuck]:
 
 def _members(tables: Tables, name: str | None, desc: str | None, reporters: set[int], world: int) -> tuple[int, ...]:
     """Members of a group as the job's tables list it; all ranks for the default group; else those that report."""
-    if (desc or "").lower() in DEFAULT and (name or "0") in DEFAULT:
+    if known(desc).lower() in DEFAULT and (name or "0") in DEFAULT:
         return tuple(range(world))
     listed = tables["process_groups"].filter(pl.col("group_ranks").is_not_null() & (pl.col("group_name") == (name or "")))
     for ranks, text in listed.select("group_ranks", "group_desc").collect().iter_rows():
@@ -53,8 +53,8 @@ def _from_watchdogs(tables: Tables, world: int) -> dict[tuple[str, str], Stuck]:
         name, desc = r["group_name"], r["group_desc"]
         if name is None and desc is None:
             name, desc = names.get((r["subject_rank"], r["timed_out"]), (None, None))
-        key = (name or "", desc or "")
-        stuck = found.setdefault(key, Stuck(desc or (f"group {name}" if name else "the default group"), r["timed_out"], r["operation"] or "operation", ()))
+        key = (name or "", known(desc))
+        stuck = found.setdefault(key, Stuck(*key, r["timed_out"], r["operation"] or "operation", ()))
         if r["timed_out"] < stuck.seq:
             stuck.seq, stuck.operation = r["timed_out"], r["operation"] or stuck.operation
         standing = stuck.of(r["subject_rank"])
@@ -72,7 +72,7 @@ def _from_watchdogs(tables: Tables, world: int) -> dict[tuple[str, str], Stuck]:
             if seq == found[key].seq and elements is not None:
                 found[key].sizes[rank] = elements
     for r in rows.filter(pl.col("last_enqueued").is_not_null()).iter_rows(named=True):
-        named = found.get((r["group_name"] or "", r["group_desc"] or ""))
+        named = found.get((r["group_name"] or "", known(r["group_desc"])))
         if named is not None:
             standing = named.of(r["subject_rank"])
             standing.entered, standing.completed = max(standing.entered or 0, r["last_enqueued"]), r["last_completed"]
@@ -101,14 +101,14 @@ def _from_dumps(tables: Tables, world: int) -> dict[tuple[str, str], Stuck]:
         waiting = group.filter(pl.col("last_enqueued") >= seq)
         if waiting.height < 2 or waiting.height == group.height:
             continue
-        label = str(desc or "") or (f"group {name}" if name else "the default group")
         operation = _recorded_operation(tables, seq, waiting["source_id"].to_list())
-        stuck = found.setdefault((str(name or ""), str(desc or "")), Stuck(label, seq, operation, members, most="possible"))
+        key = (str(name or ""), known(desc and str(desc)))
+        stuck = found[key] = Stuck(*key, seq, operation, members, most="possible")
         for r in waiting.iter_rows(named=True):
             standing = stuck.of(r["subject_rank"])
             standing.waits, standing.entered, standing.completed, standing.origin = True, r["last_enqueued"], r["last_completed"], "flight recorder"
         for r in group.filter(pl.col("last_enqueued") < seq).iter_rows(named=True):
-            text = f"rank {r['subject_rank']} enqueued {r['last_enqueued']} operations of {label}; the others wait in number {seq}"
+            text = f"rank {r['subject_rank']} enqueued {r['last_enqueued']} operations of {stuck.group}; the others wait in number {seq}"
             stuck.evidence.append(tables.evidence(r["source_id"], r["subject_rank"], r["source_ts_ns"], r["ts_ns"], text))
     return found
 
@@ -155,15 +155,15 @@ def _from_captures(tables: Tables, world: int) -> dict[tuple[str, str], Stuck]:
             continue
         members = _members(tables, name and str(name), desc and str(desc), set(group["rank"]), world)
         seq = int(group["ran"][0]) + 1
-        label = str(desc or "") or (f"group {name}" if name else "the default group")
         operation = normalise_operation(str(waiting["operation"][0])) or "operation"
-        stuck = found.setdefault((str(name or ""), str(desc or "")), Stuck(label, seq, operation, members, most="likely", of_capture=True))
+        called = (str(name or ""), known(desc and str(desc)))
+        stuck = found[called] = Stuck(*called, seq, operation, members, most="likely", of_capture=True)
         for r in [*waiting.iter_rows(named=True), *absent]:
             standing = stuck.of(r["rank"])
             standing.waits, standing.entered, standing.completed, standing.origin = r["launched"] > r["ran"], r["launched"], r["ran"], "trace"
         for r in absent:
             after = format_duration(recorded_until[r["rank"]] - int(first[:, -1].max()))
-            own = f"the last of {r['launched']} operations that rank {r['rank']} launches in {label}"
+            own = f"the last of {r['launched']} operations that rank {r['rank']} launches in {stuck.group}"
             text = f"{own}; its capture goes on for {after} after the others launch the next"
             stuck.evidence.append(tables.evidence(r["source_id"], r["rank"], None, r["ts_ns"][-1], text))
     return found

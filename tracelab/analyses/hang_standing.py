@@ -14,7 +14,7 @@ from tracelab.results import Confidence, Evidence
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["DEFAULT", "Standing", "Stuck", "complete", "was_awaited"]
+__all__ = ["DEFAULT", "Standing", "Stuck", "complete", "known", "was_awaited"]
 
 DEFAULT = frozenset({"default_pg", "default", "0", ""})
 """Names and descriptions of the group of all ranks."""
@@ -43,11 +43,13 @@ class Standing:
 class Stuck:
     """A group in which an operation never ended: its number (from 1), what it was, and how far each member came.
 
+    `name`, `desc`: what the group is called by the framework and by the user; both empty: the group of all ranks.
     `most`: how sure that is at best: a watchdog gave up (proven), captures end with it (likely), or dumps show a standstill, which may pass.
     `of_capture`: numbers count from the start of the capture. `sizes`, `operations`: what ranks gave to that number.
     """
 
-    group: str
+    name: str
+    desc: str
     seq: int
     operation: str
     members: tuple[int, ...]
@@ -59,6 +61,22 @@ class Stuck:
     standing: dict[int, Standing] = field(default_factory=dict)
     evidence: list[Evidence] = field(default_factory=list)
 
+    @property
+    def group(self) -> str:
+        """The group in words."""
+        if self.desc:
+            return f"{self.desc} (group {self.name})" if self.desc not in DEFAULT and self.name else self.desc
+        return f"group {self.name}" if self.name not in DEFAULT else "the default group"
+
+    def is_of(self, name: str | None, desc: str | None) -> bool:
+        """Whether a row speaks of this group: many groups share a description, names tell them apart."""
+        desc = known(desc)
+        if desc in DEFAULT and (name or "") in DEFAULT:
+            return self.desc in DEFAULT and self.name in DEFAULT
+        if name and self.name:
+            return name == self.name and (not desc or not self.desc or desc == self.desc)
+        return bool(desc) and desc == self.desc
+
     def of(self, rank: int) -> Standing:
         """Where a member stands; one that nothing tells of stands nowhere."""
         return self.standing.setdefault(rank, Standing())
@@ -67,6 +85,11 @@ class Stuck:
     def waiting(self) -> list[int]:
         """Members that reported that they wait, in order."""
         return [r for r in self.members if self.of(r).waits]
+
+
+def known(desc: str | None) -> str:
+    """A group's description; empty where the user gave none."""
+    return "" if desc is None or desc.lower() in ("undefined", "") else desc
 
 
 def complete(tables: Tables, stuck: Stuck) -> None:
@@ -90,15 +113,11 @@ def was_awaited(own: NDArray[np.int64], others: NDArray[np.int64], until: int | 
 def _from_recorders(tables: Tables, stuck: Stuck) -> None:
     rows = tables["comm_progress"].filter((pl.col("origin") == "flight-recorder") & pl.col("last_enqueued").is_not_null())
     for r in rows.with_columns(pl.coalesce("subject_rank", "rank").alias("subject_rank")).collect().iter_rows(named=True):
-        if r["subject_rank"] in stuck.members and _same_group(stuck, r["group_name"], r["group_desc"]):
+        if r["subject_rank"] in stuck.members and stuck.is_of(r["group_name"], r["group_desc"]):
             standing = stuck.of(r["subject_rank"])
             standing.entered, standing.completed, standing.origin = r["last_enqueued"], r["last_completed"], "flight recorder"
             if r["last_enqueued"] < stuck.seq:
                 standing.witnesses.add("recorder")
-
-
-def _same_group(stuck: Stuck, name: str | None, desc: str | None) -> bool:
-    return stuck.group in {desc, f"group {name}"} or (stuck.group == "the default group" and (desc or "").lower() in DEFAULT)
 
 
 def _from_logs(tables: Tables, stuck: Stuck) -> None:
@@ -142,7 +161,7 @@ def _from_traces(tables: Tables, stuck: Stuck) -> None:
     rows = tables["comm_records"].filter(pl.col("recorded_on") == "cpu_op").with_columns(pl.col("group_name", "group_desc").cast(pl.String))
     rows = rows.filter((pl.col("group_size") == len(stuck.members)) & pl.col("rank").is_in(list(recorded_until)))
     per_rank = rows.sort("ts_ns").group_by("rank", "group_name", "group_desc").agg(pl.col("ts_ns"), pl.col("source_id").last()).sort("rank").collect()
-    mine = [r for r in per_rank.iter_rows(named=True) if r["rank"] in stuck.members and _same_group(stuck, r["group_name"], r["group_desc"])]
+    mine = [r for r in per_rank.iter_rows(named=True) if r["rank"] in stuck.members and stuck.is_of(r["group_name"], r["group_desc"])]
     waiting = [r["ts_ns"] for r in mine if stuck.of(r["rank"]).waits]
     if len(waiting) < 2 or len({len(launches) for launches in waiting}) > 1:
         return

@@ -75,10 +75,6 @@ class Adapters:
                 return found[0]
         return None
 
-    def of(self, machine: str) -> list[Adapter]:
-        """The adapters of a machine."""
-        return [a for a in self.all if a.machine == machine]
-
 
 def _keys(row: Row) -> Iterable[tuple[object, ...]]:
     machine, port = row["machine"], row["port"]

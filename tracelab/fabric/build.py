@@ -132,7 +132,7 @@ def _learn(machines: Machines, tables: Mapping[str, pl.DataFrame], job: Job) -> 
 
 def _learn_addresses_of_machines(machines: Machines, tables: Mapping[str, pl.DataFrame]) -> None:
     """GUIDs and LIDs by which tools name a machine whose name another one states."""
-    pairs = [(t, n, u) for t, n, u in (("interfaces", "node", "node_uid"), ("cables", "a_node", "a_uid"), ("cables", "b_node", "b_uid"))]
+    pairs = (("interfaces", "node", "node_uid"), ("cables", "a_node", "a_uid"), ("cables", "b_node", "b_uid"))
     for table, node, uid in pairs:
         rows = tables[table].filter(pl.col(node).is_not_null() & pl.col(uid).is_not_null()).select(node, uid).unique().sort(node, uid)
         for name, address in rows.iter_rows():

@@ -107,10 +107,12 @@ def _steps(rows: pl.DataFrame, ports: Ports) -> pl.DataFrame:
     )
     cap = pl.when(pl.col("in_bytes")).then(pl.col("speed_bps") / 8 * pl.col("dt") * _SLACK)
     around = pl.lit(2.0).pow(pl.col("bits"))
+    # unsigned numbers of 64 bits start again where they are subtracted, exactly
+    passed = pl.when(pl.col("bits") == 64).then((pl.col("raw") - pl.col("_raw")).cast(pl.Float64))
     return steps.with_columns(
         cap.alias("cap"),
         (around * pl.col("scale")).alias("range"),
-        ((around - (pl.col("_raw") - pl.col("raw")).cast(pl.Float64)) * pl.col("scale")).alias("around"),
+        (passed.otherwise(around - (pl.col("_raw") - pl.col("raw")).cast(pl.Float64)) * pl.col("scale")).alias("around"),
         (pl.col("rise").cast(pl.Float64) * pl.col("scale")).alias("up"),
         (pl.col("_raw").cast(pl.Float64) >= _TOP * around).alias("near_top"),
     )

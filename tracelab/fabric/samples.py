@@ -21,9 +21,6 @@ __all__ = ["SERIES", "Sources", "counters_of", "machine_of"]
 SERIES = ("node", "device_kind", "device", "port", "uid", "priority", "queue", "direction", "counter", "raw_name", "kind", "width", "format")
 """What makes two numbers samples of one series. The format of the file is part of it: two tools read at two moments, in two ways."""
 
-_ZONES_NS = [m * 60_000_000_000 for m in range(-14 * 60, 14 * 60 + 1, 15)]
-"""Offsets that zones have: quarters of an hour."""
-
 
 _KEYS = [
     *("source_id", "_timed", "time_quality", "node", "node_kind", "device_kind", "device", "port", "uid", "priority", "queue", "direction"),

@@ -14,8 +14,9 @@ import polars as pl
 from tracelab.analyses.network.accounting_words import answer_of, not_observable_of
 from tracelab.analyses.network.counter_clocks import COUNTER_CLOCKS, clocks_of, clocks_table, host_bounds, stamps_of
 from tracelab.analyses.network.ends import END, Counted, carried, counted, listed, median_step_ns, nothing_counted, shown
+from tracelab.analyses.network.headers import headers_of
 from tracelab.analyses.network.link_bytes import LINK_BYTES, LINK_BYTES_WINDOWS, compared, judged, windows_of
-from tracelab.analyses.network.predicted import covered_of, headers_of, predicted_of
+from tracelab.analyses.network.predicted import covered_of, predicted_of
 from tracelab.analyses.network.rises import COUNTER_RISES, RISING, rises_of
 from tracelab.analysis import MAX_ROWS, Analysis, AnalysisResult, Tables
 from tracelab.results import NotObservable

@@ -8,7 +8,7 @@ import polars as pl
 
 from tracelab.analyses.network.counter_clocks import CounterClock
 from tracelab.analyses.network.ends import label, listed, several, shown
-from tracelab.analyses.network.predicted import Headers
+from tracelab.analyses.network.headers import Headers
 from tracelab.results import NotObservable
 from tracelab.units import format_bytes, format_duration, format_share
 

@@ -10,12 +10,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from tracelab.analyses.network.headers import headers_of
 from tracelab.analysis import Tables
 
 __all__ = ["Demand", "demand_of"]
-
-OVERHEAD = 1.015
-"""Bytes on the wire per byte of payload: 62 bytes of headers per 4,096 (RoCEv2 over IPv4; InfiniBand has fewer)."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +33,9 @@ def demand_of(tables: Tables, speeds: pl.DataFrame, efficiency: float) -> Demand
     """The demand of the captured operations. `speeds`: columns link, speed_bps of the links from hosts."""
     per_byte = _per_byte(tables)
     matches = tables["matches"].with_columns(pl.col("operation").cast(pl.String)).collect(engine="streaming")
+    on_wire = 1 + headers_of(tables).share
     slowest = per_byte.join(speeds.select("link", "speed_bps"), on="link", how="left")
-    slowest = slowest.with_columns((pl.col("share") * OVERHEAD * 8e9 / (pl.col("speed_bps") * efficiency)).alias("ns_per_byte"))
+    slowest = slowest.with_columns((pl.col("share") * on_wire * 8e9 / (pl.col("speed_bps") * efficiency)).alias("ns_per_byte"))
     slowest = slowest.group_by("group_id", "operation").agg(pl.col("ns_per_byte").max())
     moved = matches.filter(pl.col("transfer_ns").is_not_null() & (pl.col("bytes") > 0)).join(slowest, on=["group_id", "operation"], how="inner")
     moved = moved.with_columns((pl.col("bytes") * pl.col("ns_per_byte")).alias("shortest_ns")).sort("last_start_ns", "match_id")

@@ -61,7 +61,7 @@ def summary_of(suspect: Suspect, rivals: Sequence[Suspect], links: pl.DataFrame,
     more = f" and {len(suspect.links) - 1} more" if len(suspect.links) > 1 else ""
     says = _SAYS[suspect.kind].format(name=f"The link {name_of(links, suspect.links[0])}")
     if loudest.family == "degraded":
-        much = f"it runs at {loudest.count / 1e9:.0f} Gb/s, most others at {loudest.count * loudest.ratio / 1e9:.0f}"
+        much = f"it runs at {loudest.count / 1e9:.0f} Gb/s, most others at {loudest.usual / 1e9:.0f}"
     else:
         usual = "did not rise" if loudest.usual < 0.05 else f"{loudest.usual:,.3g} per second"
         much = f"{loudest.counter} rose by {loudest.count:,.0f}, the other links' {usual}"

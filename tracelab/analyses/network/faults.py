@@ -42,9 +42,9 @@ LINK_SIGNALS = TableSpec(
         Column("name", "string", "the link by its ends", nullable=False),
         Column("node", "string", "machine that counted", nullable=False, key=True),
         Column("counter", "string", "counter", nullable=False),
-        Column("count", "float64", "counted in the window", nullable=False),
+        Column("count", "float64", "counted in the window; of a degraded link its speed, bit/s", nullable=False),
         Column("per_s", "float64", "rate", "1/s", nullable=False),
-        Column("usual", "float64", "median rate of the other links", "1/s", nullable=False),
+        Column("usual", "float64", "median rate of the other links; of a degraded link their speed, bit/s", "1/s", nullable=False),
     ),
     ("link", "family", "node"),
 )

@@ -87,7 +87,7 @@ class Params:
     steady_p: float = 0.01
 
 
-def goodput(share: float, window_packets: float) -> float:
+def goodput(share: pl.Expr, window_packets: pl.Expr) -> pl.Expr:
     """Share of the bandwidth left where every lost packet makes the sender repeat all that was under way: 1 / (1 + p·N)."""
     return 1 / (1 + share * window_packets)
 
@@ -164,7 +164,7 @@ def _loss(counters: pl.DataFrame, packets: pl.DataFrame, rates: pl.DataFrame, pa
     much = (pl.col("total") >= params.least_packets) & (pl.col("share").fill_null(1.0) >= params.least_share)
     verdict = pl.when(much).then(pl.lit("loss")).when(pl.col("total") > 0).then(pl.lit("below")).otherwise(pl.lit("none"))
     out = out.with_columns(
-        (1 / (1 + pl.col("share") * pl.col("window_packets"))).alias("goodput"),
+        goodput(pl.col("share"), pl.col("window_packets")).alias("goodput"),
         verdict.alias("verdict"),
         (pl.col("share") > params.line).fill_null(False).alias("beyond_line"),
     )

@@ -11,26 +11,13 @@ import polars as pl
 from tracelab.analyses.common import Float
 from tracelab.analyses.intervals import EMPTY, Int, Intervals, union
 from tracelab.analyses.network.demand import demand_of
+from tracelab.analyses.network.headers import Headers
 from tracelab.analysis import Tables
 
-__all__ = ["Headers", "Predicted", "covered_of", "headers_of", "predicted_of"]
+__all__ = ["Predicted", "covered_of", "predicted_of"]
 
-_ROCE_BYTES = 62
-"""Per packet: Ethernet 14 + 4, IPv4 20, UDP 8, BTH 12, ICRC 4. The 16 of the RETH, in the first packet of a message alone, are left out."""
-_INFINIBAND = 0.006
-"""LRH 8, BTH 12 and ICRC 4 per 4,096: the delimiters and the VCRC are not counted by PortXmitData."""
-_PAYLOADS = (256, 512, 1024, 2048, 4096)
-"""Payloads that a packet of RDMA can have; InfiniBand Architecture Specification, path MTU."""
 _PROTOCOLS = {"LL": 2.0, "LL128": 128 / 120}
 """NCCL: of 8 bytes sent by LL 4 are data, of 128 sent by LL128 120 are; Simple sends data alone."""
-
-
-@dataclass(frozen=True)
-class Headers:
-    """Bytes of headers per byte of payload, and what that was taken from."""
-
-    share: float
-    origin: str
 
 
 @dataclass(frozen=True)
@@ -57,26 +44,6 @@ class Predicted:
     def share(self, link: int, way: str) -> Float:
         """Shares of the classes that a link carries one way; zeros where it carries none."""
         return self.shares.get((link, way), np.zeros(len(self.names)))
-
-
-def headers_of(tables: Tables, payload: int) -> Headers:
-    """Headers on the links of the job's ranks: InfiniBand's where only that is stated, else RoCE's over IPv4.
-
-    `payload`: bytes per packet where no interface of the job states a frame size that allows less.
-    """
-    devices = tables["endpoints"].select("device", "netdev").unique().collect()
-    used = sorted({*devices["device"].drop_nulls(), *devices["netdev"].drop_nulls()})
-    mine = pl.col("device").is_in(used) | pl.col("netdev").is_in(used)
-    interfaces = tables["interfaces"].filter(mine).select("mtu", pl.col("link_layer").cast(pl.String)).unique().collect()
-    logged = tables["net_devices"].select(pl.col("link_layer").cast(pl.String)).unique().collect()
-    layers = {*interfaces["link_layer"].drop_nulls(), *logged["link_layer"].drop_nulls()}
-    if layers and layers <= {"InfiniBand", "IB"}:
-        return Headers(_INFINIBAND, "InfiniBand")
-    frames = interfaces["mtu"].drop_nulls()
-    # a frame of Ethernet holds the headers above it too
-    fits = [p for p in _PAYLOADS if not frames.len() or p + _ROCE_BYTES - 18 <= int(frames.min())]  # type: ignore[arg-type]
-    size = min(max(fits, default=payload), payload)
-    return Headers(_ROCE_BYTES / size, f"RoCE over IPv4 with {'' if frames.len() else 'an assumed '}{size:,} B per packet")
 
 
 def predicted_of(tables: Tables, headers: Headers) -> Predicted:

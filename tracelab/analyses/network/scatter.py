@@ -14,6 +14,8 @@ PATTERNS = (
 _LEAST_INTERVALS = 4
 _LEAST_COUNT = 20
 """With fewer, χ² of the counts is no approximation."""
+_LUMPS = r"(?:bytes|_us|_ns|_ticks)$"
+"""Counters that rise by more than one at an event."""
 
 
 def dispersion(counts: list[float], seconds: list[float]) -> tuple[float, float]:
@@ -30,7 +32,9 @@ def dispersion(counts: list[float], seconds: list[float]) -> tuple[float, float]
 def with_patterns(sums: pl.DataFrame, rates: pl.DataFrame, steady_p: float) -> pl.DataFrame:
     """`sums` (rows of `totals`) with dispersion, p_value and pattern of each series' intervals."""
     rising = sums.filter((pl.col("rose") > 0) & (pl.col("intervals") >= _LEAST_INTERVALS) & (pl.col("total") >= _LEAST_COUNT))["series"]
-    rows = rates.filter(pl.col("series").is_in(rising.implode()) & ~pl.col("at_least") & ~pl.col("gap"))
+    # only events are counted one by one: bytes and times come in lumps of any size
+    events = ~pl.col("counter").str.contains(_LUMPS)
+    rows = rates.filter(pl.col("series").is_in(rising.implode()) & ~pl.col("at_least") & ~pl.col("gap") & events)
     found = [
         (series, *dispersion(part["delta"].to_list(), part["seconds"].to_list()))
         for (series,), part in rows.select("series", "delta", "seconds").group_by("series", maintain_order=True)

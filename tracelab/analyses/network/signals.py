@@ -49,7 +49,8 @@ _HARD_DOWN = ("link_down_events", "link_transitions")
 class Signal:
     """One family's loudest counter at one end of one link.
 
-    `count` in the window, `per_s` its rate, `usual` the median rate of the peers, `ratio` the two (with the floor).
+    `count` in the window, `per_s` its rate, `usual` the median rate of the peers, `ratio` the two (with the floor). Of the family
+    degraded, which counts nothing, `count` is the link's speed and `usual` that of the peers, bit/s.
     `rises`: start and end (ns, aligned) of the times in which it rose at more than half its rate.
     """
 
@@ -108,12 +109,11 @@ def _degraded(links: pl.DataFrame, window: tuple[int, int]) -> list[Signal]:
     """Links that run slower than most others of their tier do, by their own statement: lanes or a speed were lost."""
     known = links.filter(pl.col("speed_bps").is_not_null()).with_columns(usual_speed().over("tier").alias("usual"))
     slow = known.filter((pl.col("speed_bps") < pl.col("usual")) & (pl.len().over("tier") > 2))
-    return [
-        Signal(
-            r["link"], "degraded", "link_speed", r["a_node"], r["a_device"] or r["a_port"], -1, r["speed_bps"], 0.0, 0.0, r["usual"] / r["speed_bps"], (window,)
-        )
-        for r in slow.iter_rows(named=True)
-    ]
+    out = []
+    for r in slow.iter_rows(named=True):
+        end, speed, usual = r["a_device"] or r["a_port"], r["speed_bps"], r["usual"]
+        out.append(Signal(r["link"], "degraded", "link_speed", r["a_node"], end, -1, speed, 0.0, usual, usual / speed, (window,)))
+    return out
 
 
 def usual_speed() -> pl.Expr:

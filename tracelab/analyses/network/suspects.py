@@ -65,7 +65,7 @@ class Suspect:
             for x in others
             if x.effect == self.effect
             and x.hardest.family == mine.family
-            and x.hardest.count >= _MANY * mine.count
+            and (x.hardest.count >= _MANY * mine.count if x.hardest.counter == mine.counter else x.hardest.ratio >= _MANY * mine.ratio)
             and any(start < end_b and end > start_b for start, end in spans for start_b, end_b in x.spans)
         ]
 
