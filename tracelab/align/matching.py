@@ -75,7 +75,6 @@ class _Columns:
         self.seq: list[object] = rows["seq"].to_list()
         self.step: list[int | None] = rows["launch_step"].to_list()
         self.anchored: list[bool] = (rows["step_origin"] == "annotation").fill_null(False).to_list()
-        self.start = rows["start_ns"].to_numpy()
         self.end = rows["end_ns"].to_numpy()
         # Without metadata the kernel's name stands in for size and type.
         name = pl.when(pl.col("stated")).then(pl.lit("")).otherwise(pl.col("name"))
@@ -90,9 +89,13 @@ class _Columns:
 
 
 def _blocks(rows: pl.DataFrame) -> Iterator[tuple[Key, list[int]]]:
-    """Rows that can only match each other: of one communicator, or of one direction between two ranks; in time order per rank."""
+    """Rows that can only match each other: of one communicator, or of one direction between two ranks; per rank in the order of launches.
+
+    All ranks launch in one order, which the library demands; streams of one communicator start in an order of their own.
+    """
     blocks: dict[Key, list[int]] = defaultdict(list)
-    order = rows.sort("rank", "start_ns", "op_id").select("op_id", "rank", "group_id", "comm", "operation", "peer", "library")
+    launched = pl.when(pl.col("launch_ts").is_not_null().all().over("rank")).then("launch_ts").otherwise("start_ns")
+    order = rows.sort("rank", launched, "start_ns", "op_id").select("op_id", "rank", "group_id", "comm", "operation", "peer", "library")
     for op_id, rank, group, comm, operation, peer, library in order.iter_rows():
         if group is None or rank < 0 or library == "peer-copy":
             continue
@@ -121,7 +124,8 @@ def _by_key(members: list[int], table: _Columns, keys: list[object], rung: str, 
             else:
                 out.mismatched += 1
                 rest.extend(same)
-    return sorted(rest, key=lambda i: (table.rank[i], int(table.start[i]), i))
+    place = {i: n for n, i in enumerate(members)}
+    return sorted(rest, key=place.__getitem__)
 
 
 def _separate(members: list[int], table: _Columns) -> Iterator[list[int]]:
