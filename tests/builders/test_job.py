@@ -12,7 +12,7 @@ import pytest
 
 from tests.builders.job import Job, Simulation
 from tests.builders.kineto_writer import GENERATIONS, trace_texts, write_job
-from tests.builders.samples import ROOT, SAMPLES, write_sample
+from tests.builders.samples import ROOT, SAMPLES, SIMULATED, write_sample, write_simulated
 from tests.builders.truth import truth_of
 
 
@@ -108,3 +108,14 @@ def test_samples_are_what_the_builder_writes(tmp_path: Path, name: str) -> None:
             assert path.read_bytes() == kept[file].read_bytes()
     assert sum(f.stat().st_size for f in kept.values()) < 1_000_000
     assert (ROOT / name / "README.md").is_file()
+
+
+@pytest.mark.parametrize("name", SIMULATED)
+def test_samples_are_what_the_simulator_writes(tmp_path: Path, name: str) -> None:
+    write_simulated(name, tmp_path)
+    made, kept = ({f.relative_to(d): f for f in d.rglob("*") if f.is_file() and f.name != "README.md"} for d in (tmp_path, ROOT / name))
+    assert made.keys() == kept.keys()
+    for file, path in made.items():
+        unpack = gzip.decompress if file.suffix == ".gz" else bytes  # the packed bytes depend on the version of zlib
+        assert unpack(path.read_bytes()) == unpack(kept[file].read_bytes())
+    assert sum(f.stat().st_size for f in kept.values()) < 1_000_000

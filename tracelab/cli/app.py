@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from tracelab import __version__
-from tracelab.cli import analyze, doctor, export, inspect, report, schema
+from tracelab.cli import analyze, doctor, export, inspect, report, schema, simulate
 from tracelab.cli.console import fail, finish, forgiving
 from tracelab.errors import EXIT_FAULT, TracelabError
 
@@ -26,6 +26,7 @@ app.command("analyze")(analyze.analyze)
 app.command("inspect")(inspect.inspect)
 app.command("export")(export.export)
 app.command("report")(report.report)
+app.command("simulate")(simulate.simulate)
 app.command("schema")(schema.schema)
 app.command("doctor")(doctor.doctor)
 

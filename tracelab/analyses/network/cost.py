@@ -109,13 +109,29 @@ def _speeds_of(tables: Tables, links: pl.DataFrame, busy: float) -> tuple[pl.Dat
     return hosts.with_columns(pl.lit(speed * 1_000_000_000, pl.Int64).alias("speed_bps")), False
 
 
+_SIZE_CLASS = pl.col("bytes").log(2).floor().alias("size_class")
+"""Like sizes reach like shares of the speed: a factor of two apart is one class."""
+_NEED = pl.coalesce("shortest_ns", "bytes").alias("need")
+_PACE = pl.col("transfer_ns") / pl.col("need")
+_OUTLYING = 3
+"""A transfer beside others that took this many times as long as is usual of such ones was held up itself: sharing with one more costs a factor of two."""
+
+
+def _outlying(rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+    """Of transfers beside others that took several times as long as the median of their class: match_id, own (the usual time over theirs)."""
+    together = rows.filter("beside").with_columns(_SIZE_CLASS, _NEED)
+    own = (_PACE.median().over(keys) / _PACE).alias("own")
+    return together.select("match_id", own).filter(pl.col("own") * _OUTLYING <= 1)
+
+
 def _slowness_of(demand: Demand, link: int | None, *, uses: bool = True) -> Slowness | None:
     """The transfers that use a link (all that leave their hosts where it is None), and their healthy times; None without any.
 
     `uses` false: those that leave their hosts without using it.
 
     What the fastest of a class took is its healthy time, if that is near the shortest possible; else the whole run is slow, and
-    the shortest possible counts. A transfer beside others shares its links: it is taken to be as slow as those alone in its step.
+    the shortest possible counts. A transfer beside others shares its links: it is taken to be as slow as those alone in its step, or
+    as it is beside like ones that shared theirs, where it took several times as long.
     """
     rows = demand.transfers.filter((pl.col("transfer_ns") >= _BANDWIDTH_NS) & (pl.col("shortest_ns").fill_null(_BANDWIDTH_NS) >= _BANDWIDTH_NS / 2))
     if link is not None:
@@ -125,12 +141,10 @@ def _slowness_of(demand: Demand, link: int | None, *, uses: bool = True) -> Slow
         return None
     alone = rows.filter(~pl.col("beside"))
     known = alone if alone.height else rows
-    # like sizes reach like shares of the speed: a factor of two apart is one class
-    known = known.with_columns(pl.col("bytes").log(2).floor().alias("size_class"), pl.coalesce("shortest_ns", "bytes").alias("need"))
+    known = known.with_columns(_SIZE_CLASS, _NEED)
     keys = ["group_id", "operation", "size_class"]
-    pace = pl.col("transfer_ns") / pl.col("need")
-    spread = (pace.quantile(0.9) / pace.quantile(0.1)).alias("spread")
-    best = known.group_by(keys).agg(pace.quantile(_LOW).alias("low"), pl.col("shortest_ns").is_not_null().all().alias("stated"), spread)
+    spread = (_PACE.quantile(0.9) / _PACE.quantile(0.1)).alias("spread")
+    best = known.group_by(keys).agg(_PACE.quantile(_LOW).alias("low"), pl.col("shortest_ns").is_not_null().all().alias("stated"), spread)
     whole = pl.col("stated") & (pl.col("low") > _SLOW)
     best = best.with_columns(pl.when(whole).then(1.0).otherwise("low").alias("base"), whole.alias("whole"))
     known = known.join(best, on=keys, how="left").with_columns((pl.col("base") * pl.col("need") / pl.col("transfer_ns")).clip(0, 1).alias("factor"))
@@ -139,10 +153,12 @@ def _slowness_of(demand: Demand, link: int | None, *, uses: bool = True) -> Slow
     overall = float(known.select((pl.col("factor") * weight).sum() / weight.sum()).item())
     factors = known.select("match_id", "factor")
     rows = rows.join(factors, on="match_id", how="left").join(by_step, on="step", how="left", nulls_equal=True)
-    rows = rows.with_columns((pl.coalesce("factor", "step_factor", pl.lit(overall)) * pl.col("transfer_ns")).alias("healthy_ns"))
+    rows = rows.join(_outlying(rows, keys), on="match_id", how="left")
+    factor = pl.min_horizontal(pl.coalesce("factor", "step_factor", pl.lit(overall)), "own")
+    rows = rows.with_columns((factor * pl.col("transfer_ns")).alias("healthy_ns"))
     slow_by_base = float(known.filter("whole")["transfer_ns"].sum())
     scatter = float(known.select((pl.col("spread") * weight).sum() / weight.sum()).item())
-    return Slowness(rows.drop("factor", "step_factor"), slow_by_base < 0.5 * float(known["transfer_ns"].sum()), scatter)
+    return Slowness(rows.drop("factor", "step_factor", "own"), slow_by_base < 0.5 * float(known["transfer_ns"].sum()), scatter)
 
 
 class Slow:

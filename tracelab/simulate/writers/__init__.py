@@ -1,0 +1,1 @@
+"""What the simulated machines leave behind: files of several formats, each with its own machine's clock."""
