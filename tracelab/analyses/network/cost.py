@@ -117,11 +117,11 @@ _OUTLYING = 3
 """A transfer beside others that took this many times as long as is usual of such ones was held up itself: sharing with one more costs a factor of two."""
 
 
-def _outlying(rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
-    """Of transfers beside others that took several times as long as the median of their class: match_id, own (the usual time over theirs)."""
+def _among_alike(rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+    """Of transfers beside others, the time that their class takes over theirs: match_id, own (of its median), alike (of its fastest)."""
     together = rows.filter("beside").with_columns(_SIZE_CLASS, _NEED)
-    own = (_PACE.median().over(keys) / _PACE).alias("own")
-    return together.select("match_id", own).filter(pl.col("own") * _OUTLYING <= 1)
+    own, alike = (_PACE.median().over(keys) / _PACE).alias("own"), (_PACE.quantile(_LOW).over(keys) / _PACE).clip(0, 1).alias("alike")
+    return together.select("match_id", own, alike)
 
 
 def _slowness_of(demand: Demand, link: int | None, *, uses: bool = True) -> Slowness | None:
@@ -130,8 +130,8 @@ def _slowness_of(demand: Demand, link: int | None, *, uses: bool = True) -> Slow
     `uses` false: those that leave their hosts without using it.
 
     What the fastest of a class took is its healthy time, if that is near the shortest possible; else the whole run is slow, and
-    the shortest possible counts. A transfer beside others shares its links: it is taken to be as slow as those alone in its step, or
-    as it is beside like ones that shared theirs, where it took several times as long.
+    the shortest possible counts. A transfer beside others shares its links: it is taken to be as slow as those alone in its step (else
+    as it is beside the fastest that shared theirs), or, where it took several times as long as these usually take, as that says.
     """
     rows = demand.transfers.filter((pl.col("transfer_ns") >= _BANDWIDTH_NS) & (pl.col("shortest_ns").fill_null(_BANDWIDTH_NS) >= _BANDWIDTH_NS / 2))
     if link is not None:
@@ -150,15 +150,19 @@ def _slowness_of(demand: Demand, link: int | None, *, uses: bool = True) -> Slow
     known = known.join(best, on=keys, how="left").with_columns((pl.col("base") * pl.col("need") / pl.col("transfer_ns")).clip(0, 1).alias("factor"))
     weight = pl.col("transfer_ns").cast(pl.Float64)
     by_step = known.group_by("step").agg(((pl.col("factor") * weight).sum() / weight.sum()).alias("step_factor"))
-    overall = float(known.select((pl.col("factor") * weight).sum() / weight.sum()).item())
     factors = known.select("match_id", "factor")
     rows = rows.join(factors, on="match_id", how="left").join(by_step, on="step", how="left", nulls_equal=True)
-    rows = rows.join(_outlying(rows, keys), on="match_id", how="left")
-    factor = pl.min_horizontal(pl.coalesce("factor", "step_factor", pl.lit(overall)), "own")
+    # of a class that was slow throughout, those beside others were as slow as those alone
+    of_class = known.filter("whole").group_by(keys).agg(((pl.col("factor") * weight).sum() / weight.sum()).alias("class_factor"))
+    rows = rows.with_columns(_SIZE_CLASS).join(of_class, on=keys, how="left", nulls_equal=True)
+    rows = rows.join(_among_alike(rows, keys), on="match_id", how="left")
+    factor = pl.min_horizontal(pl.coalesce("factor", "step_factor", "class_factor", "alike"), pl.when(pl.col("own") * _OUTLYING <= 1).then("own"))
     rows = rows.with_columns((factor * pl.col("transfer_ns")).alias("healthy_ns"))
     slow_by_base = float(known.filter("whole")["transfer_ns"].sum())
     scatter = float(known.select((pl.col("spread") * weight).sum() / weight.sum()).item())
-    return Slowness(rows.drop("factor", "step_factor", "own"), slow_by_base < 0.5 * float(known["transfer_ns"].sum()), scatter)
+    return Slowness(
+        rows.drop("factor", "step_factor", "class_factor", "own", "alike", "size_class"), slow_by_base < 0.5 * float(known["transfer_ns"].sum()), scatter
+    )
 
 
 class Slow:

@@ -22,7 +22,7 @@ class Demand:
 
     `per_byte`: share of an operation's bytes (group_id, operation) that an end of a link carries (link, way: tx or rx as its A
     end sees it). `transfers`: one row per matched operation that leaves its hosts: its class, its shortest time (null where no
-    speed is known) and whether another one that leaves the hosts ran beside it.
+    speed is known) and whether another one over the same links ran beside it.
     """
 
     per_byte: pl.DataFrame
@@ -39,18 +39,23 @@ def demand_of(tables: Tables, speeds: pl.DataFrame, efficiency: float) -> Demand
     slowest = slowest.group_by("group_id", "operation").agg(pl.col("ns_per_byte").max())
     moved = matches.filter(pl.col("transfer_ns").is_not_null() & (pl.col("bytes") > 0)).join(slowest, on=["group_id", "operation"], how="inner")
     moved = moved.with_columns((pl.col("bytes") * pl.col("ns_per_byte")).alias("shortest_ns")).sort("last_start_ns", "match_id")
-    return Demand(per_byte, _beside(moved).select(_TRANSFERS))
+    return Demand(per_byte, _beside(moved, per_byte).select(_TRANSFERS))
 
 
 _TRANSFERS = ("match_id", "group_id", "operation", "bytes", "step", "last_start_ns", "end_ns", "transfer_ns", "shortest_ns", "beside")
 
 
-def _beside(moved: pl.DataFrame) -> pl.DataFrame:
-    """`moved` with whether another transfer ran during a tenth of each or more."""
-    ended = pl.col("end_ns").cum_max().shift(1)
-    begins = pl.col("last_start_ns").shift(-1)
+def _beside(moved: pl.DataFrame, per_byte: pl.DataFrame) -> pl.DataFrame:
+    """`moved` with whether another transfer over a link of theirs ran during a tenth of each or more."""
+    kind = pl.concat_str(pl.col("group_id").cast(pl.String).fill_null(""), "operation", separator="/").alias("kind")
+    # links that the same kinds of transfers use are one
+    users = per_byte.with_columns(kind).group_by("link", "way").agg(pl.col("kind").unique().sort()).select("kind").unique().sort("kind")
+    rows = moved.with_columns(kind).join(users.with_row_index("shared").explode("kind"), on="kind", how="inner").sort("shared", "last_start_ns", "match_id")
+    ended = pl.col("end_ns").cum_max().shift(1).over("shared")
+    begins = pl.col("last_start_ns").shift(-1).over("shared")
     tenth = pl.col("transfer_ns") // 10
-    return moved.with_columns(((ended - pl.col("last_start_ns") > tenth) | (pl.col("end_ns") - begins > tenth)).fill_null(False).alias("beside"))
+    together = ((ended - pl.col("last_start_ns") > tenth) | (pl.col("end_ns") - begins > tenth)).fill_null(False)
+    return moved.with_columns(pl.col("match_id").is_in(rows.filter(together)["match_id"].unique().implode()).alias("beside"))
 
 
 def _per_byte(tables: Tables) -> pl.DataFrame:
