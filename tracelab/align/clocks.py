@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tracelab.align.bounds import hard_bounds
 from tracelab.align.certainty import Lags, disagreement, rank_lags, systematic
 from tracelab.align.jumps import with_steps
-from tracelab.align.observations import Parts, host_parts, link_sets, parts_of, thinned
+from tracelab.align.observations import Parts, link_sets, parts_of, spanning, thinned
 from tracelab.align.solve import Fit, own_moment, solve
 from tracelab.align.wander import wandering
 from tracelab.plugins import Notice
@@ -63,15 +63,14 @@ def estimate_clocks(
     names = sorted(set(hosts.values()))
     if len(names) <= 1:
         return _frame([_row(h, starts.get(h, 0), 0, 0.0, SAME_HOST_NS, "single-host") for h in names]), []
-    parts = host_parts(rows, margins, hosts, names)
-    sets = link_sets(parts, names) if parts.height else []
+    parts, operations = spanning(rows, margins, hosts, names)
+    sets = link_sets(parts, operations, names)
     linked = sets[0] if sets else []
     out = [_row(h, starts.get(h, 0), 0, 0.0, None, "none") for n, h in enumerate(names) if n not in linked]
     apart = [*sets[1:], *([n] for n in range(len(names)) if not any(n in s for s in sets))]
     notices = [_unlinked([names[n] for n in part]) for part in sorted(apart)]
     if linked:
-        chosen = parts_of(thinned(parts.filter(pl.col("host").is_in(linked)), len(linked)), linked, names)
-        del parts
+        chosen = parts_of(parts, thinned(operations.filter(pl.col("first").is_in(linked)), len(linked)), linked, names)
         training = {n: steps.filter(pl.col("rank").is_in([r for r, name in hosts.items() if name == h])) for n, h in enumerate(chosen.hosts)}
         model, more = _modelled(chosen, training)
         rows_fit, jumps = _pieces(model, starts)

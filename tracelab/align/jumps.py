@@ -65,7 +65,8 @@ class _Series:
 def with_steps(y: Float, exists: NDArray[np.bool_], kind: Int, fit: Fit, own: Mapping[int, pl.DataFrame], base: Sequence[int]) -> Fit:
     """`fit` with the steps that clocks were set by. `own` holds the training steps per host; with two hosts they tell whose clock moved."""
     for _ in range(_ROUNDS):
-        found = [f for h in range(y.shape[1]) if (f := _of_host(_series(fit, exists, kind, h), h)) is not None]
+        each = _scatter(fit, exists, kind)
+        found = [f for h in range(y.shape[1]) if (f := _of_host(_series(fit, exists, kind, each, h), h)) is not None]
         new = _chosen(found, fit, y, own, base)
         if not new or len(fit.steps) + len(new) > MOST_STEPS:
             break
@@ -79,17 +80,21 @@ def with_steps(y: Float, exists: NDArray[np.bool_], kind: Int, fit: Fit, own: Ma
     return fit
 
 
-def _series(fit: Fit, exists: NDArray[np.bool_], kind: Int, host: int) -> _Series:
+def _scatter(fit: Fit, exists: NDArray[np.bool_], kind: Int) -> tuple[Float, Float]:
+    """Per operation the variance of ends in operations of its kind, and the sum of its weights."""
+    scatter = (fit.residual**2).sum(1) / exists.sum(1)
+    by_kind = np.bincount(kind, weights=scatter) / np.maximum(np.bincount(kind), 1)
+    return np.minimum(by_kind[kind], 1e4 * fit.sigma**2), fit.weight.sum(1)
+
+
+def _series(fit: Fit, exists: NDArray[np.bool_], kind: Int, each: tuple[Float, Float], host: int) -> _Series:
+    """The series of a host; `each` is from `_scatter`."""
     use = np.flatnonzero(exists[:, host])
     use = use[np.argsort(fit.time[use], kind="stable")]
-    share = fit.weight[use, host] / fit.weight[use].sum(1)
-    use, share = use[share < 0.99], share[share < 0.99]
+    scatter, total = (v[use] for v in each)
     # Without the host itself in the mean that it is compared with.
-    x = fit.residual[use, host] / (1.0 - share)
-    scatter = (fit.residual[use] ** 2).sum(1) / exists[use].sum(1)
-    by_kind = np.bincount(kind[use], weights=scatter, minlength=int(kind.max()) + 1) / np.maximum(np.bincount(kind[use], minlength=int(kind.max()) + 1), 1)
-    variance = np.minimum(by_kind[kind[use]], 1e4 * fit.sigma**2) / (1.0 - share) + 1.0
-    return _Series(fit.time[use], x, variance, kind[use])
+    rest = np.maximum(1.0 - fit.weight[use, host] / total, 0.01)
+    return _Series(fit.time[use], fit.residual[use, host] / rest, scatter / rest + 1.0, kind[use])
 
 
 def _of_host(s: _Series, host: int) -> _Found | None:
@@ -233,9 +238,11 @@ def _oddness(steps: pl.DataFrame | None, moment: int) -> float:
 
 def _placed(exists: NDArray[np.bool_], kind: Int, fit: Fit) -> list[Step]:
     """The steps of `fit`, each moved to where it fits best now that its size is known."""
-    return [
-        Step(step.host, _place(_series(fit, exists, kind, step.host), step, size, fit.steps)) for step, size in zip(fit.steps, fit.sizes.tolist(), strict=True)
-    ]
+    each = _scatter(fit, exists, kind)
+    out = []
+    for step, size in zip(fit.steps, fit.sizes.tolist(), strict=True):
+        out.append(Step(step.host, _place(_series(fit, exists, kind, each, step.host), step, size, fit.steps)))
+    return out
 
 
 def _place(s: _Series, step: Step, size: float, steps: Sequence[Step]) -> float:

@@ -17,7 +17,7 @@ from scipy.sparse.csgraph import connected_components
 
 from tracelab.align.matching import AMBIGUOUS, SYNCHRONISING
 
-__all__ = ["Parts", "host_parts", "link_sets", "parts_of", "thinned"]
+__all__ = ["Parts", "link_sets", "parts_of", "spanning", "thinned"]
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -81,34 +81,38 @@ def _medians(cell: Int, values: Float) -> Float:
     return out
 
 
-def host_parts(rows: pl.DataFrame, margins: list[float | None], hosts: Mapping[int, str], names: list[str]) -> pl.DataFrame:
-    """match_id, rank, host (its place in `names`) and times of the unambiguous synchronising operations that span two hosts or more."""
+def spanning(rows: pl.DataFrame, margins: list[float | None], hosts: Mapping[int, str], names: list[str]) -> tuple[pl.LazyFrame, pl.DataFrame]:
+    """The parts of synchronising operations, with host (its place in `names`), and what there is of the unambiguous ones that span hosts.
+
+    The latter: match_id, group_id, earliest end, parts, and the `first` of its hosts.
+    """
     place = {name: n for n, name in enumerate(names)}
     number = pl.DataFrame({"rank": list(hosts), "host": [place[h] for h in hosts.values()]}, schema={"rank": pl.Int32, "host": pl.Int32})
-    sure = pl.Series("sure", [m is None or m >= AMBIGUOUS for m in margins], pl.Boolean)
     use = rows.lazy().filter((pl.col("match_id") >= 0) & pl.col("operation").is_in(SYNCHRONISING))
-    columns = ("match_id", "rank", "start_ns", "end_ns", "group_id", "operation", "in_bytes")
-    parts = use.select(columns).join(number.lazy(), on="rank").collect()
-    parts = parts.filter(sure.gather(parts["match_id"])) if parts.height else parts
-    spanning = parts.group_by("match_id").agg(pl.col("host").min().alias("first"), pl.col("host").max().alias("last")).filter(pl.col("first") < pl.col("last"))
-    return parts.join(spanning.select("match_id", "first"), on="match_id", maintain_order="left")
+    parts = use.select("match_id", "rank", "start_ns", "end_ns", "group_id", "operation", "in_bytes").join(number.lazy(), on="rank")
+    span = (pl.col("host").min().alias("first"), pl.col("host").max().alias("last"), pl.col("end_ns").min(), pl.col("group_id").min(), pl.len().alias("parts"))
+    operations = parts.group_by("match_id").agg(*span).filter(pl.col("first") < pl.col("last")).collect(engine="streaming").sort("match_id")
+    sure = pl.Series("sure", [m is None or m >= AMBIGUOUS for m in margins], pl.Boolean)
+    return parts, operations.filter(sure.gather(operations["match_id"])) if operations.height else operations
 
 
-def link_sets(parts: pl.DataFrame, names: list[str]) -> list[list[int]]:
+def link_sets(parts: pl.LazyFrame, operations: pl.DataFrame, names: list[str]) -> list[list[int]]:
     """Sets of hosts (places in `names`) that operations connect; the largest first, of equally large ones the first by name."""
-    pairs = parts.select("first", "host").unique().to_numpy()
+    if not operations.height:
+        return []
+    of = operations.lazy().select("match_id", "first")
+    pairs = parts.select("match_id", "host").join(of, on="match_id").select("first", "host").unique().collect(engine="streaming").to_numpy()
     graph = coo_matrix((np.ones(len(pairs), dtype=np.int8), (pairs[:, 0], pairs[:, 1])), shape=(len(names), len(names)))
     _, label = connected_components(graph, directed=False)
     sets = [np.flatnonzero(label == n).tolist() for n in range(int(label.max()) + 1)]
     return sorted((s for s in sets if len(s) > 1), key=lambda s: (-len(s), s))
 
 
-def thinned(parts: pl.DataFrame, hosts: int) -> pl.DataFrame:
-    """The parts of at most as many operations as the limits allow: shared among groups by their hosts, spread over time."""
-    operations = parts.group_by("match_id").agg(pl.col("end_ns").min(), pl.col("group_id").first(), pl.len().alias("parts"))
-    most = min(MOST_MATCHES, MOST_VALUES // max(hosts, 1), MOST_PARTS * operations.height // max(parts.height, 1))
+def thinned(operations: pl.DataFrame, hosts: int) -> pl.Series:
+    """The match_id of at most as many operations as the limits allow: shared among groups by their size, spread over time."""
+    most = min(MOST_MATCHES, MOST_VALUES // max(hosts, 1), MOST_PARTS * operations.height // max(int(operations["parts"].sum()), 1))
     if operations.height <= most:
-        return parts
+        return operations["match_id"]
     operations = operations.sort("group_id", "end_ns", "match_id")
     groups = operations.group_by("group_id", maintain_order=True).agg(pl.len().alias("n"), pl.col("parts").median())
     quotas = _quotas(groups["n"].to_numpy(), groups["parts"].to_numpy(), most)
@@ -118,7 +122,7 @@ def thinned(parts: pl.DataFrame, hosts: int) -> pl.DataFrame:
         # Not evenly: a regular pattern of sizes would show only one of them.
         taken.append(before + np.minimum(((k + (k * _GOLDEN) % 1.0) * (n / max(quota, 1))).astype(np.int64), n - 1))
         before += n
-    return parts.join(operations.select("match_id").gather(np.unique(np.concatenate(taken))), on="match_id", how="semi")
+    return operations["match_id"].gather(np.unique(np.concatenate(taken)))
 
 
 def _quotas(have: Int, size: Float, most: int) -> Int:
@@ -133,24 +137,25 @@ def _quotas(have: Int, size: Float, most: int) -> Int:
     return out
 
 
-def parts_of(parts: pl.DataFrame, linked: list[int], names: list[str]) -> Parts:
-    """The chosen parts as arrays, of the hosts in `linked` only, operations in the order of their numbers."""
-    parts = parts.filter(pl.col("host").is_in(linked)).sort("match_id", "rank")
+def parts_of(parts: pl.LazyFrame, chosen: pl.Series, linked: list[int], names: list[str]) -> Parts:
+    """The parts of the `chosen` operations, which the hosts in `linked` share, as arrays; operations in the order of their numbers."""
+    of = pl.LazyFrame({"match_id": chosen})
+    taken = parts.join(of, on="match_id", how="semi").collect(engine="streaming").sort("match_id", "rank")
     size = pl.col("in_bytes").fill_null(0).log(2).clip(lower_bound=0).floor()
     key = [pl.col("group_id"), pl.col("operation").cast(pl.String), size.alias("size")]
-    kinds = parts.unique("match_id", keep="first", maintain_order=True).select(pl.struct(key).rank("dense").alias("kind"))
+    kinds = taken.unique("match_id", keep="first", maintain_order=True).select(pl.struct(key).rank("dense").alias("kind"))
     number = np.full(len(names), -1)
     number[linked] = np.arange(len(linked))
-    host = number[parts["host"].to_numpy()]
-    start, end = parts["start_ns"].to_numpy(), parts["end_ns"].to_numpy()
+    host = number[taken["host"].to_numpy()]
+    start, end = taken["start_ns"].to_numpy(), taken["end_ns"].to_numpy()
     base = np.full(len(linked), np.iinfo(np.int64).max)
     np.minimum.at(base, host, end)
     return Parts(
         [names[n] for n in linked],
         [int(b) for b in base],
-        parts["match_id"].rank("dense").to_numpy().astype(np.int64) - 1,
+        taken["match_id"].rank("dense").to_numpy().astype(np.int64) - 1,
         host,
-        parts["rank"].to_numpy().astype(np.int64),
+        taken["rank"].to_numpy().astype(np.int64),
         (start - base[host]).astype(np.float64),
         (end - base[host]).astype(np.float64),
         kinds["kind"].to_numpy().astype(np.int64) - 1,

@@ -18,7 +18,8 @@ __all__ = ["Fit", "Step", "own_moment", "solve"]
 
 Float = NDArray[np.float64]
 
-_ROUNDS = 10
+_ROUNDS = 12
+_SETTLED_NS = 5.0
 _HUBER = 2.0
 _BLOCKS = 40
 """Stretches of time whose sums of residuals tell the error: residuals of neighbours are not independent."""
@@ -136,6 +137,7 @@ def solve(y: Float, exists: NDArray[np.bool_], steps: Sequence[Step] = (), knots
     steps = tuple(steps)
     # Which operations follow a step is settled by the moments it was found by: they move when it is taken into account.
     jumped = _jumped(time, steps)
+    solution = np.zeros(0)
     for _ in range(_ROUNDS if start is None else _ROUNDS // 2):
         low, high = float(time.min()), float(time.max())
         basis = _Basis(low, high, knots if count >= _LEAST_DRIFT[0] and high - low > _LEAST_DRIFT[1] else 1)
@@ -143,7 +145,7 @@ def solve(y: Float, exists: NDArray[np.bool_], steps: Sequence[Step] = (), knots
         a, r = _normal(y, weight, phi, steps, jumped)
         scale = max(float(np.trace(a)) / len(a), 1e-12)
         matrix = _gauged(a, phi.shape[1], width, scale)
-        solution = np.asarray(np.linalg.solve(matrix, r), dtype=np.float64)
+        before, solution = solution, np.asarray(np.linalg.solve(matrix, r), dtype=np.float64)
         theta, sizes = solution[: phi.shape[1] * width].reshape(phi.shape[1], width), solution[phi.shape[1] * width :]
         ahead = phi @ theta
         for step, size, after in zip(steps, sizes.tolist(), jumped.T, strict=True):
@@ -157,6 +159,8 @@ def solve(y: Float, exists: NDArray[np.bool_], steps: Sequence[Step] = (), knots
         weight = exists / np.maximum(1.0, np.abs(residual) / (_HUBER * sigma))
         scatter = (residual**2).sum(1) / n / sigma**2
         weight = np.maximum(weight / (1.0 + scatter)[:, None], exists * 1e-9)
+        if len(before) == len(solution) and np.abs(solution - before).max() < _SETTLED_NS:
+            break
     spread = _spread(np.asarray(np.linalg.inv(matrix)), score, time, phi, steps, jumped, sigma)
     steps = tuple(Step(s.host, _between(time, exists[:, s.host], after > 0)) for s, after in zip(steps, jumped.T, strict=True))
     return Fit(basis, theta, steps, sizes, time, residual, weight, sigma, spread)
@@ -179,18 +183,18 @@ def _normal(y: Float, weight: Float, phi: Float, steps: Sequence[Step], jumped: 
     size = functions * width + len(owners)
     a, r = np.zeros((size, size)), np.zeros(size)
     rest = weight * (y - ((weight * y).sum(1) / total)[:, None])
+    shared = weight / np.sqrt(total)[:, None]
     stepped = jumped * weight[:, owners]
     for p in range(functions):
         rows = slice(p * width, (p + 1) * width)
         r[rows] = phi[:, p] @ rest
         for q in range(p, functions):
             both = phi[:, p] * phi[:, q]
-            use = np.flatnonzero(both)
-            if not len(use):
-                continue
-            w = weight[use] if len(use) < len(both) else weight
-            block = -((w * (both[use] / total[use])[:, None]).T @ w)
-            block[np.diag_indices(width)] += both[use] @ w
+            use = slice(None) if both.all() else np.flatnonzero(both)
+            left = shared[use] * phi[use, p][:, None]
+            # A product with itself costs half.
+            block = -(left.T @ (left if q == p else shared[use] * phi[use, q][:, None]))
+            block[np.diag_indices(width)] += both @ weight
             columns = slice(q * width, (q + 1) * width)
             a[rows, columns], a[columns, rows] = block, block.T
         if owners:
