@@ -1,9 +1,9 @@
 """The clocks of the hosts, from the ends of collectives.
 
 A synchronising collective ends on all ranks within microseconds, whoever came late, so ends measure clocks and starts do
-not. For collective k and host h: end(k, h) = T(k) + offset(h) + drift(h) · t(k) + noise. T(k) is eliminated exactly and
-the rest solved by iteratively reweighted least squares (Huber), with a jump where a clock was set. What all hosts have in
-common (mean offset, mean drift) cannot be seen and is set to 0.
+not: they only bound them. For collective k and host h: end(k, h) = T(k) + offset(h) + drift(h) · t(k) + noise, with a step
+where a clock was set, and a drift that changes where it wanders. What all hosts have in common (mean offset, mean drift)
+cannot be seen and is set to 0.
 """
 
 from __future__ import annotations
@@ -15,8 +15,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracelab.align.jumps import find_jump
-from tracelab.align.matching import AMBIGUOUS, SYNCHRONISING
+from tracelab.align.bounds import hard_bounds
+from tracelab.align.certainty import Lags, disagreement, rank_lags, systematic
+from tracelab.align.jumps import with_steps
+from tracelab.align.observations import Parts, link_sets, parts_of, spanning, thinned
+from tracelab.align.solve import Fit, own_moment, solve
+from tracelab.align.wander import wandering
 from tracelab.plugins import Notice
 from tracelab.tables import CLOCKS
 
@@ -26,28 +30,26 @@ Float = NDArray[np.float64]
 
 SAME_HOST_NS = 5_000
 """Ranks of one host share a clock; what is left are the ends' own spread and the GPUs' conversion, measured as 1 to 7 µs."""
-MOST_MATCHES = 20_000
-"""More equations than this, evenly taken over the run, add no accuracy and cost memory."""
-MOST_VALUES = 4_000_000
-"""Matches times hosts held at once; each takes some 50 bytes."""
-MOST_JUMPS = 8
-_ROUNDS = 10
-_HUBER = 2.0
+LEAST_NS = 2_000.0
+"""No clock is said to be right within less: GPUs of one host differ by as much."""
+SURE = 3.0
+"""Standard errors that the stated uncertainty spans: 99.7 % of normal errors are less."""
+
+MISMATCHED = 10.0
+"""An operation of which an end is so many times further off than ends scatter is taken for a wrong match."""
 
 
-@dataclass
-class _Fit:
-    """Offsets and drifts per host (ns, ns per ns from `t0`), jumps as (host, time on that host, size), residuals (K, H)."""
+@dataclass(frozen=True)
+class _Model:
+    """The clocks of linked hosts: `shift` (ns per host) is added to the offsets of `fit`; uncertainty per host but for `fit`'s own error."""
 
-    hosts: list[str]
-    t0: int
-    offset: Float
-    drift: Float
-    jumps: list[tuple[int, int, float]]
-    residual: Float
-    weight: Float
-    sigma: float
-    error: Float
+    parts: Parts
+    y: Float
+    fit: Fit
+    shift: Float
+    systematic: Float
+    least: Float
+    most: Float
 
 
 def estimate_clocks(
@@ -61,24 +63,27 @@ def estimate_clocks(
     names = sorted(set(hosts.values()))
     if len(names) <= 1:
         return _frame([_row(h, starts.get(h, 0), 0, 0.0, SAME_HOST_NS, "single-host") for h in names]), []
-    ends, order = _host_ends(rows, margins, hosts)
-    linked = _largest_link(ends, order, names)
-    out = [_row(h, starts.get(h, 0), 0, 0.0, None, "none") for h in names if h not in linked]
-    notices = [
-        Notice(
-            "unaligned-host",
-            "warning",
-            f"no collective links host {h!r} with the others: its clock stays as it is",
-            "collect traces of all ranks of a group that spans the hosts, over the same steps",
-        )
-        for h in names
-        if h not in linked
-    ]
+    parts, operations = spanning(rows, margins, hosts, names)
+    sets = link_sets(parts, operations, names)
+    linked = sets[0] if sets else []
+    out = [_row(h, starts.get(h, 0), 0, 0.0, None, "none") for n, h in enumerate(names) if n not in linked]
+    apart = [*sets[1:], *([n] for n in range(len(names)) if not any(n in s for s in sets))]
+    notices = [_unlinked([names[n] for n in part]) for part in sorted(apart)]
     if linked:
-        fit = _fit_with_jumps(ends, linked, steps, hosts)
-        rows_fit, more = _pieces(fit, starts)
-        out, notices = out + rows_fit, notices + more
+        chosen = parts_of(parts, thinned(operations.filter(pl.col("first").is_in(linked)), len(linked)), linked, names)
+        training = {n: steps.filter(pl.col("rank").is_in([r for r, name in hosts.items() if name == h])) for n, h in enumerate(chosen.hosts)}
+        model, more = _modelled(chosen, training)
+        rows_fit, jumps = _pieces(model, starts)
+        out, notices = out + rows_fit, [*notices, *more, *jumps]
     return _frame(out), notices
+
+
+def _unlinked(part: list[str]) -> Notice:
+    text = f"no collective links host {part[0]!r} with the others: its clock stays as it is"
+    if len(part) > 1:
+        named = ", ".join(repr(h) for h in part[:3]) + (", …" if len(part) > 3 else "")
+        text = f"no collective links {len(part)} hosts ({named}) with the others: their clocks stay as they are"
+    return Notice("unaligned-host", "warning", text, "collect traces of all ranks of a group that spans the hosts, over the same steps", len(part))
 
 
 def _row(host: str, start: int, offset: int, ppm: float, uncertainty: int | None, method: str) -> dict[str, object]:
@@ -90,137 +95,96 @@ def _frame(rows: list[dict[str, object]]) -> pl.DataFrame:
     return CLOCKS.conform(pl.DataFrame(rows, schema=CLOCKS.polars)) if rows else CLOCKS.empty()
 
 
-def _host_ends(rows: pl.DataFrame, margins: list[float | None], hosts: Mapping[int, str]) -> tuple[pl.DataFrame, list[str]]:
-    """Median end per (match, host) of unambiguous synchronising matches that span at least two hosts, in time order."""
-    host = pl.DataFrame({"rank": list(hosts), "host": list(hosts.values())}, schema={"rank": pl.Int32, "host": pl.String})
-    sure = pl.Series("sure", [m is None or m >= AMBIGUOUS for m in margins], pl.Boolean)
-    use = rows.filter((pl.col("match_id") >= 0) & pl.col("operation").is_in(SYNCHRONISING)).select("match_id", "rank", "end_ns")
-    use = use.filter(sure.gather(use["match_id"])) if use.height else use
-    ends = use.join(host, on="rank").group_by("match_id", "host").agg(_median_time("end_ns"), pl.len().alias("ranks"))
-    ends = ends.filter(pl.len().over("match_id") >= 2)
-    order = ends.group_by("match_id").agg(pl.col("end_ns").min()).sort("end_ns", "match_id")["match_id"]
-    most = min(MOST_MATCHES, MOST_VALUES // max(ends["host"].n_unique(), 1))
-    if len(order) > most:
-        order = order.gather(np.linspace(0, len(order) - 1, most).astype(np.int64))
-        ends = ends.filter(pl.col("match_id").is_in(order.implode()))
-    return ends, sorted(ends["host"].unique().to_list())
+def _modelled(parts: Parts, training: Mapping[int, pl.DataFrame]) -> tuple[_Model, list[Notice]]:
+    y, exists = parts.matrix(parts.end)
+    fit = solve(y, exists)
+    y, fit, _ = _without_lags(parts, y, exists, fit)
+    fit = with_steps(y, exists, parts.kind, fit, training, parts.base)
+    while knots := wandering(fit, exists):
+        fit = with_steps(y, exists, parts.kind, solve(y, exists, fit.steps, knots, fit), training, parts.base)
+    y, fit, lags = _without_lags(parts, y, exists, fit)
+    hidden, assumed = systematic(fit, exists, parts.kind, lags)
+    return _certified(parts, y, fit, lags, hidden, assumed)
 
 
-def _median_time(time: str) -> pl.Expr:
-    """The median of moments, by their differences: float64 holds a moment since 1970 only to 256 ns."""
-    first = pl.col(time).min()
-    return (first + (pl.col(time) - first).median().round().cast(pl.Int64)).alias(time)
+def _without_lags(parts: Parts, y: Float, exists: NDArray[np.bool_], fit: Fit) -> tuple[Float, Fit, Lags]:
+    """Ends per operation and host, and the fit to them, without the lasting lateness of single ranks; which ranks take part then does not matter."""
+    lags = rank_lags(parts, fit)
+    if not lags.lag.any():
+        return y, fit, lags
+    y, _ = parts.matrix(parts.end - lags.lag)
+    return y, solve(y, exists, fit.steps, fit.basis.knots, fit), lags
 
 
-def _largest_link(ends: pl.DataFrame, linked: list[str], names: list[str]) -> list[str]:
-    """The largest set of hosts that matches connect; the first by name of equally large ones."""
-    parts: list[set[str]] = [{h} for h in linked]
-    for (together,) in ends.group_by("match_id").agg(pl.col("host").unique().sort()).select("host").unique().iter_rows():
-        touched = [p for p in parts if p & set(together)]
-        parts = [p for p in parts if not p & set(together)] + [{h for p in touched for h in p}]
-
-    parts.sort(key=lambda p: (-len(p), [names.index(h) for h in sorted(p)]))
-    return sorted(parts[0]) if parts else []
-
-
-def _matrix(ends: pl.DataFrame, linked: list[str]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Ends as (matches, hosts) in time order, and which of them exist."""
-    wide = ends.filter(pl.col("host").is_in(linked)).pivot("host", index="match_id", values="end_ns").sort("match_id")
-    wide = wide.with_columns(pl.min_horizontal(linked).alias("_t")).sort("_t", "match_id")
-    exists = wide.select(pl.col(h).is_not_null() for h in linked).to_numpy()
-    values = wide.select(pl.col(h).fill_null(pl.col("_t")) for h in linked).to_numpy().astype(np.int64)
-    return values, exists
-
-
-def _fit_with_jumps(ends: pl.DataFrame, linked: list[str], steps: pl.DataFrame, hosts: Mapping[int, str]) -> _Fit:
-    values, exists = _matrix(ends, linked)
-    jumps: list[tuple[int, int]] = []
-    fit = _solve(values, exists, linked, jumps)
-    while len(jumps) < MOST_JUMPS:
-        found = find_jump(values, exists, fit.residual, steps, hosts, linked)
-        if found is None or found in jumps:
-            break
-        jumps.append(found)
-        fit = _solve(values, exists, linked, jumps)
-    return fit
-
-
-def _solve(values: NDArray[np.int64], exists: NDArray[np.bool_], hosts: list[str], jumps: list[tuple[int, int]]) -> _Fit:
-    t0 = int(values.min()) + int(np.median(values[exists] - values.min()))
-    y = (values - t0).astype(np.float64)
-    count, width = y.shape
-    span = max(float(np.ptp(y)), 1.0)
-    owner = np.concatenate([np.arange(width), np.arange(width), np.array([h for h, _ in jumps], dtype=np.int64)]).astype(np.int64)
-    features = np.concatenate(
-        [np.ones((count, width)), np.zeros((count, width))] + [(values[:, h] >= at).astype(np.float64)[:, None] for h, at in jumps], axis=1
-    )
-    # With few collectives, or all in an instant, a drift cannot be told from noise.
-    use_drift = count >= 8 and span > 5e7
-    weight = exists.astype(np.float64)
-    theta, residual, sigma, normal = np.zeros(len(owner)), y, 1.0, np.eye(len(owner))
-    for _ in range(_ROUNDS):
-        # The moment of a collective on the common clock: clocks may be seconds apart, and drift times seconds counts.
-        time = np.where(exists, y - theta[:width], 0.0).sum(1) / exists.sum(1) / span
-        features[:, width : 2 * width] = time[:, None]
-        theta, normal = _normal_equations(y, weight, features, owner, width, use_drift)
-        model = np.zeros_like(y)
-        np.add.at(model.T, owner, (features * theta).T)
-        residual = y - model
-        residual = np.where(exists, residual - ((weight * residual).sum(1) / weight.sum(1))[:, None], 0.0)
-        sigma = 1.4826 * float(np.median(np.abs(residual[exists]))) + 1.0
-        weight = exists / np.maximum(1.0, np.abs(residual) / (_HUBER * sigma))
-        spread = np.sqrt((residual**2).sum(1) / exists.sum(1)) / sigma
-        weight = np.maximum(weight / (1.0 + spread**2)[:, None], exists * 1e-9)
-    variance = np.diag(np.linalg.pinv(normal, hermitian=True))
-    drift_variance = variance[width : 2 * width] if use_drift else np.zeros(width)
-    error = sigma * np.sqrt(np.maximum(variance[:width] + 0.25 * drift_variance, 0.0))
-    sizes = [(h, at, float(theta[2 * width + n])) for n, (h, at) in enumerate(jumps)]
-    return _Fit(hosts, t0, theta[:width], theta[width : 2 * width] / span, sizes, residual, weight * exists, sigma, error)
+def _certified(parts: Parts, y: Float, fit: Fit, lags: Lags, hidden: Float, assumed: float) -> tuple[_Model, list[Notice]]:
+    """The fit held against what must be true of starts and durations."""
+    hosts, notices = parts.hosts, []
+    width = len(hosts)
+    before = [np.array([s.host == h for s in fit.steps], dtype=bool) for h in range(width)]
+    error = np.array([max(fit.error(h, t, before[h]) for t in (fit.basis.low, fit.basis.high)) for h in range(width)])
+    offset = fit.offset_of(parts.row, parts.host)
+    far = np.zeros(width)
+    np.maximum.at(far, parts.host, np.abs(lags.lag))
+    # A wrong match says nothing of clocks.
+    sound = np.abs(fit.residual).max(1) < MISMATCHED * fit.sigma
+    bounds = hard_bounds(parts, sound[parts.row], offset, SURE * error + far)
+    least = np.maximum(np.abs(bounds.shift), max(LEAST_NS, assumed))
+    if bounds.cycle:
+        named = ", ".join(repr(hosts[h]) for h in bounds.cycle[:4])
+        notices.append(
+            Notice(
+                "contradicting-clocks",
+                "warning",
+                f"operations of the hosts {named} contradict each other by {bounds.excess / 1000:.0f} µs: a rank left one before another had entered it",
+                "check that the traces are of one run and that all ranks are of the same profiler version",
+            )
+        )
+        least[bounds.cycle] = np.maximum(least[bounds.cycle], bounds.excess)
+    moved = offset + bounds.shift[parts.host]
+    off, percent = disagreement(parts, moved, parts.end - offset - fit.time[parts.row], np.maximum(SURE * np.hypot(error, hidden), least))
+    if off:
+        notices.append(
+            Notice(
+                "clocks-against-durations",
+                "warning",
+                f"in {percent} % of operations the rank that enters last by its clock is not the one that took part for the shortest time",
+                "who came last across hosts is uncertain by what the two differ",
+            )
+        )
+        least = np.maximum(least, off)
+    return _Model(parts, y, fit, bounds.shift, hidden, least, np.maximum(bounds.width, least)), notices
 
 
-def _normal_equations(y: Float, weight: Float, features: Float, owner: NDArray[np.int64], width: int, use_drift: bool) -> tuple[Float, Float]:
-    """Least squares with one free value per row of `y` eliminated; mean offset and mean drift held at 0. Solution and matrix."""
-    total = weight.sum(1)
-    weighted = features * weight[:, owner]
-    same = owner[:, None] == owner[None, :]
-    a = np.where(same, features.T @ weighted, 0.0) - (weighted / total[:, None]).T @ weighted
-    r = (weighted * (y[:, owner] - ((weight * y).sum(1) / total)[:, None])).sum(0)
-    scale = max(float(np.trace(a)) / len(a), 1e-12)
-    for first in (0, width):
-        a[first : first + width, first : first + width] += scale / width
-    if not use_drift:
-        a[width : 2 * width, :] = 0.0
-        a[:, width : 2 * width] = 0.0
-        r[width : 2 * width] = 0.0
-        a[np.arange(width, 2 * width), np.arange(width, 2 * width)] = scale
-    a[np.diag_indices_from(a)] += 1e-12 * scale
-    try:
-        return np.linalg.solve(a, r), a
-    except np.linalg.LinAlgError:
-        return np.linalg.lstsq(a, r, rcond=None)[0], a
-
-
-def _pieces(fit: _Fit, starts: Mapping[str, int]) -> tuple[list[dict[str, object]], list[Notice]]:
-    present = fit.weight > 0
-    spread = np.where(present, fit.residual, -np.inf).max(1) - np.where(present, fit.residual, np.inf).min(1)
-    systematic = 0.5 * float(np.quantile(spread, 0.9))
+def _pieces(model: _Model, starts: Mapping[str, int]) -> tuple[list[dict[str, object]], list[Notice]]:
+    """A row per host and stretch between knots and steps, and a notice per step that is beyond doubt."""
+    fit, base = model.fit, model.parts.base
+    middle = fit.offset(np.array([0.5 * (fit.basis.low + fit.basis.high)]))[:, 0] + model.shift
+    common = base[0] + round(sum(b - base[0] + ahead for b, ahead in zip(base, middle.tolist(), strict=True)) / len(base))
+    # Errors are those beside the mean of all hosts; what is stated is beside the others.
+    beside = len(base) / (len(base) - 1)
     rows, notices = [], []
-    for h, host in enumerate(fit.hosts):
-        offset, drift = float(fit.offset[h]), float(fit.drift[h])
-        uncertainty = round(max(3.0 * float(fit.error[h]), systematic, 1_000.0))
-        moments = [(starts.get(host, fit.t0), 0.0)]
-        for owner, at, size in sorted(fit.jumps):
-            if owner == h:
-                moments.append((at, moments[-1][1] + size))
-                notices.append(
-                    Notice(
-                        "clock-jump",
-                        "warning",
-                        f"the clock of host {host!r} jumps by {size / 1000:.0f} µs",
-                        "set clocks by slewing (chrony makestep off, PTP) while jobs run",
-                    )
-                )
-        for start, jumped in moments:
-            there = offset + drift * ((start - fit.t0) - offset) + jumped
-            rows.append(_row(host, start, -round(there), -drift * 1e6, uncertainty, "collective-ends"))
+    for h, host in enumerate(model.parts.hosts):
+        first = starts.get(host)
+        began = fit.basis.low if first is None else fit.common_time(h, float(first - base[h]))
+        changes = [(t, -1) for t in fit.basis.moments() if t > began] + [(s.at, n) for n, s in enumerate(fit.steps) if s.host == h]
+        changes = [(began, -1), *sorted(changes)]
+        done = np.zeros(len(fit.steps), dtype=bool)
+        for (at, step), until in zip(changes, [*(t for t, _ in changes[1:]), fit.basis.high], strict=True):
+            if step >= 0:
+                done[step] = True
+            ahead = fit.course(h, at) + float(fit.sizes[done].sum())
+            slope = fit.slope(h, at, until)
+            # On this host's own clock, since its base.
+            own = own_moment(fit, model.y, h, at) if step >= 0 else at + ahead if at > began or first is None else float(first - base[h])
+            ahead += slope * (own - at - ahead) + float(model.shift[h])
+            error = max(fit.error(h, min(max(t, fit.basis.low), fit.basis.high), done) for t in (at, until))
+            uncertainty = min(max(beside * SURE * float(np.hypot(error, model.systematic[h])), float(model.least[h])), float(model.most[h]))
+            rows.append(_row(host, base[h] + round(own), common - base[h] - round(ahead), -slope / (1.0 + slope) * 1e6, round(uncertainty), "collective-ends"))
+            if step >= 0 and abs(fit.sizes[step]) > uncertainty:
+                notices.append(_jump(host, float(fit.sizes[step])))
     return rows, notices
+
+
+def _jump(host: str, size: float) -> Notice:
+    text = f"the clock of host {host!r} jumps by {size / 1000:.0f} µs"
+    return Notice("clock-jump", "warning", text, "set clocks by slewing (chrony makestep off, PTP) while jobs run")

@@ -15,12 +15,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
-from tracelab.align.sequences import Pairing, align_sequences
+from tracelab.align.sequences import WINDOW_NS, Pairing, align_sequences
 
 __all__ = ["AMBIGUOUS", "SYNCHRONISING", "Matched", "match_rows"]
 
 AMBIGUOUS = 0.05
 """A best alignment that beats the next by less than this share is called ambiguous."""
+FEWEST_NEIGHBOURS = 3
+"""Operations that must have been paired before their difference of ends says where others would be."""
 SYNCHRONISING = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
 """Operations that no rank leaves before all have entered, so that all ends nearly coincide."""
 
@@ -189,6 +191,7 @@ def _match_block(by_rank: dict[int, list[int]], anchored: bool, table: _Columns,
     reference = min(r for r, t in tokens.items() if t == model)
     groups: list[list[int]] = [[i] for i in by_rank[reference]]
     margins = [1.0] * len(groups)
+    rest: list[tuple[int, int, float]] = []
     for rank, rows in sorted(by_rank.items()):
         if rank == reference:
             continue
@@ -196,5 +199,37 @@ def _match_block(by_rank: dict[int, list[int]], anchored: bool, table: _Columns,
         for a, b in pairing.pairs:
             groups[a].append(rows[b])
             margins[a] = min(margins[a], pairing.margin)
+        rest.extend((end, i, pairing.margin) for end, i in _left(pairing, by_rank[reference], rows, table))
     for group, margin in zip(groups, margins, strict=True):
         out.add(group, "order", margin)
+    _match_left(sorted(rest), table, out)
+
+
+def _left(pairing: Pairing, reference: list[int], rows: list[int], table: _Columns) -> list[tuple[int, int]]:
+    """Rows that found no partner on the reference rank, with their ends on its clock as their neighbours tell it."""
+    paired = {b for _, b in pairing.pairs}
+    left = [i for k, i in enumerate(rows) if k not in paired]
+    if len(pairing.pairs) < FEWEST_NEIGHBOURS or not left:
+        return []
+    a, b = table.end[[reference[x] for x, _ in pairing.pairs]], table.end[[rows[y] for _, y in pairing.pairs]]
+    order = np.argsort(b, kind="stable")
+    ends = table.end[left]
+    ahead = np.interp((ends - b[order[0]]).astype(np.float64), (b[order] - b[order[0]]).astype(np.float64), (b - a)[order] - float((b - a)[order[0]]))
+    return list(zip((ends - ahead.round().astype(np.int64) - (b - a)[order[0]]).tolist(), left, strict=True))
+
+
+def _match_left(rest: list[tuple[int, int, float]], table: _Columns, out: Matched) -> None:
+    """Matches rows whose operation the reference rank does not show: equal ones that end together. `rest` is in order of ends."""
+    open_: dict[int, tuple[int, list[int], float]] = {}
+    done: list[tuple[list[int], float]] = []
+    for end, i, margin in rest:
+        token, rank = int(table.token[i]), table.rank[i]
+        first, members, least = open_.get(token, (end, [], 1.0))
+        if end - first > WINDOW_NS or rank in {table.rank[m] for m in members}:
+            done.append((members, least))
+            first, members, least = end, [], 1.0
+        open_[token] = (first, [*members, i], min(least, margin))
+    done.extend((members, least) for _, (_, members, least) in sorted(open_.items()))
+    for members, least in done:
+        if len(members) > 1:
+            out.add(members, "order", least)

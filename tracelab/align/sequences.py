@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Pairing", "align_sequences"]
+__all__ = ["WINDOW_NS", "Pairing", "align_sequences"]
 
 Int = NDArray[np.int64]
 

@@ -21,6 +21,7 @@ class Piece(NamedTuple):
     start_ns: int
     offset_ns: int
     drift_ppm: float
+    uncertainty_ns: int | None
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,8 @@ def _run(tables: Tables, params: Params) -> AnalysisResult:
     ends = int(tables["steps"].select(pl.col("end_ns").max()).collect().item() or 0)
     findings: list[Finding] = []
     for (host,), pieces in clocks.group_by("host", maintain_order=True):
-        findings.extend(_jump(str(host), before, after, ends) for before, after in pairwise(Piece(*row) for row in pieces.select(Piece._fields).iter_rows()))
+        changes = pairwise(Piece(*row) for row in pieces.select(Piece._fields).iter_rows())
+        findings.extend(_jump(str(host), before, after, ends) for before, after in changes if abs(_size(before, after)) > _unsure(before, after))
     loose = clocks.filter(pl.col("method") == "none")["host"].to_list()
     dark = (
         NotObservable(
@@ -54,10 +56,18 @@ def _run(tables: Tables, params: Params) -> AnalysisResult:
     return AnalysisResult(answer, {}, tuple(findings), not_observable=dark if loose else ())
 
 
+def _size(before: Piece, after: Piece) -> int:
+    """How far the clock was set forward where one piece follows the other, ns."""
+    return before.offset_ns + round(before.drift_ppm * 1e-6 * (after.start_ns - before.start_ns)) - after.offset_ns
+
+
+def _unsure(before: Piece, after: Piece) -> int:
+    """What a change must exceed to be called one, ns: where a drift changes, pieces meet but for rounding."""
+    return max(before.uncertainty_ns or 0, after.uncertainty_ns or 0, 2)
+
+
 def _jump(host: str, before: Piece, after: Piece, ends: int) -> Finding:
-    moment = after.start_ns
-    expected = before.offset_ns + round(before.drift_ppm * 1e-6 * (moment - before.start_ns))
-    size = expected - after.offset_ns
+    moment, size = after.start_ns, _size(before, after)
     way = "forward" if size > 0 else "back"
     aligned = moment + after.offset_ns
     return Finding(
