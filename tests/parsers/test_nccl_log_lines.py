@@ -295,3 +295,9 @@ def test_a_benchmarks_lines_are_no_errors(tmp_path: Path) -> None:
 def test_a_long_run_of_one_thing_is_no_row_and_ends(run: str, tmp_path: Path) -> None:
     found = parse_text(f"{run * 30_000}\nh:1:2 [0] NCCL INFO Bootstrap: Using lo:127.0.0.1<0>\n", tmp_path)
     assert [p.host for p in found.info.parts] == ["h"]
+
+
+@pytest.mark.parametrize("year", ["9999", "0001", "2262", "1969"])
+def test_years_that_no_clock_shows_state_no_time(year: str, tmp_path: Path) -> None:
+    found = parse_text(f"{year}-12-31T23:59:59Z h:1:2 [0] NCCL INFO {operation()}\n2026-01-31T04:04:05Z h:1:2 [0] NCCL INFO {operation(n=1)}\n", tmp_path)
+    assert [r["source_ts_ns"] is None for r in found.rows("logged_collectives")] == [True, False]

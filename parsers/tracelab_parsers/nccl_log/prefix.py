@@ -50,6 +50,8 @@ _TIMES = (
 )
 _MONTHS = {name: number for number, name in enumerate(month_abbr) if name}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_YEARS = (1971, 2261)
+"""Others are of clocks that nobody set; 64 bits of nanoseconds end in 2262."""
 _CACHE = 1 << 15
 
 
@@ -180,6 +182,8 @@ def _nanoseconds(g: dict[str, str | None]) -> tuple[int | None, int | None]:
             year, day = int(g["y"] or 0), int(g["d"] or 0)
             month = _MONTHS[g["month"] or ""] if g.get("month") else int(g["mo"] or 0)
         else:
+            return None, None
+        if not _YEARS[0] <= year <= _YEARS[1]:
             return None, None
         since = datetime(year, month, day, int(g["h"] or 0), int(g["mi"] or 0), min(int(g["s"] or 0), 59), tzinfo=UTC) - _EPOCH
     except (KeyError, ValueError):
