@@ -135,7 +135,7 @@ class Timed:
 def timed(batch: pa.RecordBatch, notices: Notices, table: str, *, end_of_open: int | None = None, points: bool = False) -> Timed:
     """The times of the columns start and end. Rows without end last to `end_of_open`; `points` have none anyway."""
     start, has_start = filled(batch, "start")
-    usable = has_start & (np.abs(start) < _MAX_NS)
+    usable = has_start & (start > -_MAX_NS) & (start < _MAX_NS)
     if not usable.all():
         notices.add("bad-time", int(np.count_nonzero(~usable)), table)
         batch = batch.filter(pa.array(usable))
@@ -144,7 +144,7 @@ def timed(batch: pa.RecordBatch, notices: Notices, table: str, *, end_of_open: i
     if points:
         return Timed(batch, start, np.zeros(n, np.int64), np.zeros(n, np.bool_))
     end, has_end = filled(batch, "end")
-    has_end = has_end & (np.abs(end) < _MAX_NS)
+    has_end = has_end & (end > -_MAX_NS) & (end < _MAX_NS)
     open_end = np.maximum(start, start if end_of_open is None else end_of_open)
     dur = np.where(has_end, end, open_end) - start
     inverted = dur < 0

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tracelab_parsers.counters.bulk import Key, Numbers, whole_numbers
+from tracelab_parsers.counters.bulk import Key, Numbers
 from tracelab_parsers.counters.device_kinds import device_kind_of
 from tracelab_parsers.counters.values import read_number
 from tracelab_parsers.counters.writing import Subject
@@ -186,10 +186,12 @@ def _from_data(context: Context, types: _Types, metrics: Metrics, keys: dict[tup
 
 
 def _values(rows: pa.RecordBatch) -> Numbers:
+    """Exact where a whole number from 0 on is stated, whatever the rows beside it hold."""
     unsigned, has_unsigned = filled(rows, "uintVal")
     signed, has_signed = filled(rows, "intVal")
-    if (has_unsigned & ~has_signed).all():
-        return whole_numbers(unsigned.astype(np.uint64))
-    floats = pc.coalesce(rows.column("floatVal"), rows.column("doubleVal")).fill_null(np.nan).to_numpy(zero_copy_only=False)
-    whole = np.where(has_signed, signed.astype(np.float64), unsigned.astype(np.uint64).astype(np.float64))
-    return numbers_of_floats(np.where(has_signed | has_unsigned, whole, floats))
+    floats = numbers_of_floats(pc.coalesce(rows.column("floatVal"), rows.column("doubleVal")).fill_null(np.nan).to_numpy(zero_copy_only=False))
+    negative = has_signed & (signed < 0)
+    exact = (has_signed | has_unsigned) & ~negative
+    raw = np.where(has_signed, signed, unsigned).astype(np.uint64)
+    value = np.where(negative, signed, np.where(exact, raw.astype(np.float64), floats.value))
+    return Numbers(np.where(exact, raw, floats.raw), exact | (floats.whole & ~negative), value, exact | negative | floats.stated)

@@ -61,7 +61,9 @@ class Nccl:
     def launches(self, parts: Ints, correlations: Ints, tids: Ints, ts: Ints) -> None:
         """Adds those runtime and driver calls that launched one of the kernels."""
         if self._wanted is None:
-            self._wanted = np.unique(np.concatenate([_keys(p, c)[c > 0] for p, c, _, _ in self._kernels])) if self._kernels else np.zeros(0, np.int64)
+            self._wanted = (
+                np.unique(np.concatenate([_keys(p, c)[(c > 0) & (c < _MAX_KEY)] for p, c, _, _ in self._kernels])) if self._kernels else np.zeros(0, np.int64)
+            )
         if not len(self._wanted):
             return
         usable = (correlations > 0) & (correlations < _MAX_KEY)
@@ -87,7 +89,10 @@ class Nccl:
         most = min(_BATCH, _RANKS_PER_BATCH // max(1, *worlds.values(), 1))
         kernels = self._joined_kernels()
         for (part, tid), calls in sorted(self._ranges.items()):
-            for unit in self._tied(units(calls), kernels.get((part, tid), [])):
+            launches = kernels.get((part, tid), [])
+            found, broken = units(calls, [when for when, _ in launches])
+            self.notices.add("group-without-end", broken)
+            for unit in self._tied(found, launches):
                 rows += self._rows(unit, part, tid, worlds.get(part))
                 if len(rows) >= most:
                     yield _batch(rows)
@@ -110,7 +115,7 @@ class Nccl:
         keys, tids, ts = keys[first], tids[first], ts[first]
         mine = _keys(part, correlation)
         at = np.minimum(np.searchsorted(keys, mine), len(keys) - 1)
-        for number in np.flatnonzero((keys[at] == mine) & (correlation > 0)).tolist():
+        for number in np.flatnonzero((keys[at] == mine) & (correlation > 0) & (correlation < _MAX_KEY)).tolist():
             out[int(part[number]), int(tids[at[number]])].append((int(ts[at[number]]), number))
         for launches in out.values():
             launches.sort()

@@ -25,8 +25,8 @@ _TEXTS: dict[str, _Text] = {
     "table-refused": _Text("info", "tables that are no plain tables (views, virtual tables) were not read"),
     "wal-beside": _Text("warning", "a write-ahead log lies beside the database and could not be read: its rows are missing", _EXPORT_AGAIN),
     "journal-beside": _Text("warning", "a rollback journal lies beside the database: it was being written, or its writer died", _EXPORT_AGAIN),
-    "bad-value": _Text("warning", "values are of another type than their column and were read as missing"),
-    "bad-time": _Text("warning", "rows without a usable start were dropped"),
+    "bad-value": _Text("warning", "values are of another type than their column and were read as missing", _EXPORT_AGAIN),
+    "bad-time": _Text("warning", "rows without a usable start were dropped", _EXPORT_AGAIN),
     "inverted-time": _Text("info", "rows that end before they start have length 0 and are marked as clamped"),
     "open-range": _Text("info", "rows without an end are marked as clamped; open ranges last to the end of the capture"),
     "time-before-session": _Text("info", "rows begin before the session's start; their times are kept"),
@@ -58,13 +58,18 @@ _TEXTS: dict[str, _Text] = {
         "export with --include-blobs=true --include-json=true (both are off by default)",
     ),
     "bad-payload": _Text("info", "payloads of NCCL's ranges do not fit their description and were left out"),
+    "group-without-end": _Text("info", "NCCL calls in groups whose end is not in the capture stand alone", "let the capture window cover whole steps"),
     "ambiguous-group": _Text("info", "kernels were launched from a group of calls on several communicators: which one each is of is unknown"),
     "orphan-gpu-events": _Text("info", "GPU events whose launch is not in the capture", "work launched before the capture began; its host side is unknown"),
     "shared-correlation-zero": _Text("info", "GPU events have no correlation and cannot be joined with their launches"),
     "other-processes": _Text("info", "host rows of processes without GPU work were left out"),
-    "too-many-processes": _Text("warning", "the file holds more processes than can be told apart; rows of the rest were dropped"),
+    "too-many-processes": _Text(
+        "warning",
+        "the file holds more processes than can be told apart; rows of the rest were dropped",
+        "record fewer processes per report: one nsys profile per rank",
+    ),
     "events-dropped": _Text("warning", "the profiler reports that it lost events", "record a shorter window, or fewer kinds of events"),
-    "no-rank": _Text("info", "the export states no rank"),
+    "no-rank": _Text("info", "the export states no rank", 'name the file after it (rank3.sqlite), or state it in tracelab.toml: [files."…"] rank = 3'),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -42,20 +43,25 @@ class Unit:
     kernels: list[int] = field(default_factory=list)
 
 
-def units(calls: Iterable[Call]) -> list[Unit]:
-    """The units of one thread, in the order of time; they never overlap.
+def units(calls: Iterable[Call], launches: Sequence[int] = ()) -> tuple[list[Unit], int]:  # noqa: PLR0912  # one state machine, read from top to bottom
+    """The units of one thread, in the order of time; they never overlap. And the calls in groups whose end was lost.
 
     Between ncclGroupStart and ncclGroupEnd calls are only noted: what they ask for is launched in the last ncclGroupEnd. A
-    call inside another one's range is a part of it.
+    call inside another one's range is a part of it. One that launches kernels itself, at one of `launches` (in order), is in no
+    group: where one seems open, its end was lost, and its calls stand alone.
     """
     out: list[Unit] = []
     ordered: Sequence[Call] = sorted(calls, key=lambda c: (c.start, -c.end))
     depth, group_start, open_until = 0, 0, -(1 << 63)
     group: list[Call] = []
     grouped: list[Call] | None = None
+    lost = 0
     for call in ordered:
         name = base_name(call.name)
         inside = call.start < open_until
+        if depth and not inside and name in OPERATIONS and bisect_left(launches, call.start) < bisect_right(launches, call.end):
+            out += [Unit(c.start, c.end, [c]) for c in group]
+            depth, lost, group = 0, lost + len(group), []
         if name == _GROUP_START:
             depth += 1
             if depth == 1:
@@ -79,4 +85,7 @@ def units(calls: Iterable[Call]) -> list[Unit]:
             else:
                 grouped, open_until = None, call.end
                 out.append(Unit(call.start, call.end, [call]))
-    return out
+    if depth:
+        out += [Unit(c.start, c.end, [c]) for c in group]
+        lost += len(group)
+    return out, lost

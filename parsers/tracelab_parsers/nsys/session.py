@@ -62,6 +62,13 @@ class Session:
     mpi_rank: dict[int, int] = field(default_factory=dict)
 
     @property
+    def end_ns(self) -> int | None:
+        """The end of the capture as the rows count; None where the file states no length."""
+        if self.length_ns is None or (self.absolute and self.epoch_ns is None):
+            return None
+        return self.length_ns + (self.epoch_ns or 0 if self.absolute else 0)
+
+    @property
     def base_ns(self) -> int:
         """What is added to times of the export."""
         return 0 if self.absolute or self.epoch_ns is None else self.epoch_ns

@@ -36,8 +36,10 @@ def _ints(column: pa.Array) -> pa.Array:
         return column.view(pa.int64())
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return column.cast(pa.int64())
-    if pa.types.is_temporal(kind) and kind.bit_width == 64:
-        return column.view(pa.int64())
+    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
+        return pc.cast(column, pa.timestamp("ns") if pa.types.is_timestamp(kind) else pa.duration("ns"), safe=False).view(pa.int64())
+    if pa.types.is_time64(kind):
+        return pc.cast(column, pa.time64("ns")).view(pa.int64())
     if pa.types.is_floating(kind):
         values = column.cast(pa.float64())
         fits = pc.and_(pc.equal(pc.floor(values), values), pc.and_(pc.greater_equal(values, -_LIMIT), pc.less(values, _LIMIT)))
