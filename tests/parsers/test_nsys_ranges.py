@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.builders.nsys_sqlite import START_NS, Export
+from tests.builders.job import START_NS
+from tests.builders.nsys_sqlite import Export
 from tests.parsers.test_nsys_tables import _read
 from tracelab_parsers.nsys.columns import timed
 from tracelab_parsers.nsys.generic import _values
