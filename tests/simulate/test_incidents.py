@@ -23,7 +23,10 @@ C = Cluster(hosts=2, gpus=2, nics=2)
 
 
 def written(tmp_path: Path, *faults: Fault, layout: Layout = "fsdp", what: Collection | None = None) -> tuple[Path, Outcome, dict[str, Any]]:
-    scenario = Scenario(C, Job(layout=layout, steps=6, layers=4, layer_mbytes=150), faults, seed=7)
+    return written_of(tmp_path, Scenario(C, Job(layout=layout, steps=6, layers=4, layer_mbytes=150), faults, seed=7), what)
+
+
+def written_of(tmp_path: Path, scenario: Scenario, what: Collection | None = None) -> tuple[Path, Outcome, dict[str, Any]]:
     outcome = run(scenario)
     clocks = clocks_of(outcome, Skew())
     truth = truth_of(outcome, clocks, lost_ns(scenario, outcome))
@@ -114,6 +117,18 @@ def test_a_fault_is_found_with_what_it_cost(tmp_path: Path, fault: Fault, kind: 
     else:
         assert [f"{x.host} {x.nic}" for x in finding.links] == true["links"]
     assert finding.lost_s == pytest.approx(true["lost_s"], abs=max(0.15 * true["lost_s"], 0.01))
+
+
+def test_ranks_that_compute_slower_beside_slow_transfers_are_not_to_blame(tmp_path: Path) -> None:
+    """Compute takes 8 % longer while communication runs beside it: longest on the odd ranks, whose rings use the adapter that loses packets."""
+    job = Job(layout="tp_dp", steps=6, layers=4, layer_mbytes=50)
+    loss = Fault("packet_loss", 0.005, hosts=(1,), nic=1)
+    directory, outcome, truth = written_of(tmp_path, Scenario(Cluster(hosts=4, gpus=2), job, (loss,), seed=3))
+    compute = [sum(s.end - s.start for s in spans if s.kind == "kernel") for spans in outcome.gpu]
+    assert min(compute[1::2]) > 1.015 * max(compute[::2])
+    (finding,) = found(directory)
+    assert finding.kind == "packet_loss"
+    assert finding.lost_s == pytest.approx(truth["faults"][0]["lost_s"], rel=0.25)
 
 
 def test_the_truth_names_what_was_done(tmp_path: Path) -> None:

@@ -197,9 +197,10 @@ def _joined(x: Excess, cause: str, members: list[Culprit], disturbed: Mask, para
 def _refined(tables: Tables, x: Excess, c: Culprit, params: Params) -> Culprit:
     """A few interrupted kernels are no slow GPU: something on the host takes the time, now and then or with a period.
 
-    Nor are kernels that take no longer than the peers', one by one, and only lie in another step. Where ranks do not wait
-    for each other in every step, a slow GPU falls behind for several and is seen in the one where they do: then its kernels
-    are longer in all steps together by what it was behind.
+    Nor are kernels that are slower only beside communication that takes longer: what holds that up is to blame. Nor are kernels
+    that take no longer than the peers', one by one, and only lie in another step. Where ranks do not wait for each other in
+    every step, a slow GPU falls behind for several and is seen in the one where they do: then its kernels are longer in all
+    steps together by what it was behind.
     """
     if c.saving.sum() < params.least_share * x.run_ns:  # no finding whatever its kind: its kernels need not be read
         return c
@@ -215,6 +216,8 @@ def _refined(tables: Tables, x: Excess, c: Culprit, params: Params) -> Culprit:
         if everywhere is None or everywhere.excess_ns < 0.5 * total or everywhere.uniform < 0.5:
             return replace(c, kind="host_stall", much=format_duration(width), late=True)
         return replace(c, steps=np.ones_like(c.steps), much=format_share(everywhere.slower))
+    if profile.by_overlap:
+        return replace(c, saving=np.zeros_like(c.saving))
     if profile.uniform >= 0.5 or not len(profile.events):
         return replace(c, much=format_share(profile.slower))
     period = period_of(profile.events, width)
