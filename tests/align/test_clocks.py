@@ -150,6 +150,33 @@ def test_hosts_without_a_link_are_left_alone_and_named() -> None:
     assert _error_us(aligned, [0, 2 * MS, 7 * MS]) < 2
 
 
+def test_sets_of_hosts_that_nothing_links_are_not_glued() -> None:
+    aligned = _job([0, 2 * MS, 7 * MS, 9 * MS, 400 * MS], groups=[[0, 1, 2], [3, 4]])
+    assert aligned.clocks["method"].to_list() == ["collective-ends"] * 3 + ["none"] * 2
+    assert aligned.clocks["offset_ns"].to_list()[3:] == [0, 0]
+    (notice,) = aligned.notices
+    assert (notice.code, notice.count) == ("unaligned-host", 2)
+    assert "2 hosts ('host3', 'host4')" in notice.text
+    # Who of the two came last is not told either.
+    apart = aligned.derived["matches"].filter(pl.col("present") == 2)
+    assert (apart.height, apart["last_by_ns"].null_count(), set(apart["last_certain"])) == (200, 200, {False})
+
+
+def test_a_contradiction_names_the_hosts() -> None:
+    """Hosts 0 and 1 in turn leave 600 µs before the other enters, which no clocks explain; all beside them is as it should be."""
+    rows, records = [], []
+    for n in range(300):
+        for h in range(4):
+            first, last = T0 + n * 10 * MS, T0 + n * 10 * MS + MS
+            start, end = (first, last) if h > 1 else (last - 100 * US, last) if h == n % 2 else (first, last - 700 * US)
+            rows.append(gpu(h, start, end - start, ALL, correlation=n + 1))
+            records.append(record(h, start, end - start, "allreduce", [0, 1, 2, 3], correlation=n + 1, comms_id=str(n)))
+    aligned = align(parsed(gpu_spans=rows, comm_records=records), {h: f"host{h}" for h in range(4)})
+    (notice,) = [n for n in aligned.notices if n.code == "contradicting-clocks"]
+    assert "'host0', 'host1' contradict each other by" in notice.text
+    assert aligned.clocks.sort("host")["uncertainty_ns"].to_list()[0] > 500 * US
+
+
 def test_sends_do_not_set_clocks() -> None:
     rows = [gpu(r, T0 + n * MS + r * 300 * MS, 100, "ncclDevKernel_SendRecv(x)", correlation=n + 1) for r in (0, 1) for n in range(50)]
     told = [record(r["rank"], r["source_ts_ns"], 100, ("send", "recv")[r["rank"]], [0, 1], correlation=r["correlation"], src_rank=0, dst_rank=1) for r in rows]
