@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = ["wandering"]
 
-FEWEST_KNOTS = 5
+FEWEST_KNOTS, MOST_KNOTS = 5, 17
+NEAREST_NS = 1e9
+"""Knots are no nearer than this: what changes faster is not a clock's rate."""
 MOST_UNKNOWNS = 2_000
 FEWEST = 10
 """Operations of each host between two knots."""
@@ -29,7 +31,7 @@ def wandering(fit: Fit, exists: NDArray[np.bool_]) -> int:
     width = exists.shape[1]
     low, high = fit.basis.low, fit.basis.high
     knots = max(2 * fit.basis.knots - 1, FEWEST_KNOTS)
-    if fit.basis.knots == 1 or knots * width > MOST_UNKNOWNS:
+    if fit.basis.knots == 1 or knots > MOST_KNOTS or knots * width > MOST_UNKNOWNS or high - low < NEAREST_NS * (knots - 1):
         return 0
     # Twice as fine as the knots would be, so that a bend shows on both sides of one.
     bins = 2 * (knots - 1)
