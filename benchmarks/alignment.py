@@ -52,13 +52,13 @@ class _Line:
     good: bool | None = None
 
 
-def _clock_lines(scenario: Scenario, seeds: int) -> Iterator[_Line]:
+def _clock_lines(scenario: Scenario, seeds: range) -> Iterator[_Line]:
     errors: list[float] = []
     raw: list[float] = []
     covered: list[bool] = []
     stated: list[float] = []
     steps, last, shares = np.zeros(4, dtype=np.int64), np.zeros(2, dtype=np.int64), []
-    for seed in range(1, seeds + 1):
+    for seed in seeds:
         job = make(replace(scenario, seed=seed))
         found = aligned(job)
         score = clock_scores(job, found)
@@ -94,10 +94,10 @@ def _clock_lines(scenario: Scenario, seeds: int) -> Iterator[_Line]:
     yield _Line("", "steps found (claimed), invented", f"{seen} of {there} ({claimed}), {invented}", "all, 0", seen == there and not invented)
 
 
-def _matching_lines(seeds: int) -> Iterator[_Line]:
+def _matching_lines(seeds: range) -> Iterator[_Line]:
     for name, keys in (("with sequence numbers", True), ("by order alone", False)):
         counts = np.zeros(3, dtype=np.int64)
-        for seed in range(1, seeds + 1):
+        for seed in seeds:
             job = make(replace(_MATCHING, keys=keys, seed=seed))
             score = matching_scores(job, aligned(job))
             counts += (score.matched, score.right, score.possible)
@@ -134,6 +134,7 @@ def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3, help="made jobs of each kind")
+    parser.add_argument("--first-seed", type=int, default=1, help="the seeds are this and those that follow")
     parser.add_argument("--only", choices=("clocks", "matching", "cost", "real"), action="append", help="part of the table; may be repeated")
     parser.add_argument("--shift", type=Path, action="append", default=[], help="directory of traces of one host, of which each rank's times are shifted")
     parser.add_argument("--ends", type=Path, action="append", default=[], help="directory of traces of a healthy job, of which ends are compared")
@@ -142,13 +143,14 @@ def main() -> None:
     if args.work:
         print(work(args.work[0], *(int(n) for n in args.work[1:])))
         return
+    seeds = range(args.first_seed, args.first_seed + args.seeds)
     parts = args.only or ["clocks", "matching", "cost", "real"]
     table = Table("case", "measured", "found", "wanted", "", title=f"{args.seeds} seeds; times in µs")
     lines: list[_Line] = []
     if "clocks" in parts:
-        lines += [line for s in _CLOCKS for line in _clock_lines(s, args.seeds)]
+        lines += [line for s in _CLOCKS for line in _clock_lines(s, seeds)]
     if "matching" in parts:
-        lines += _matching_lines(args.seeds)
+        lines += _matching_lines(seeds)
     if "cost" in parts:
         lines += _cost_lines()
     if "real" in parts:

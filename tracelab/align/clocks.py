@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tracelab.align.bounds import hard_bounds
 from tracelab.align.certainty import Lags, disagreement, rank_lags, systematic
 from tracelab.align.jumps import with_steps
+from tracelab.align.lateness import end_lateness, host_lateness
 from tracelab.align.observations import Parts, link_sets, parts_of, spanning, thinned
 from tracelab.align.solve import Fit, own_moment, solve
 from tracelab.align.wander import wandering
@@ -35,6 +36,8 @@ LEAST_NS = 2_000.0
 SURE = 3.0
 """Standard errors that the stated uncertainty spans: 99.7 % of normal errors are less."""
 
+IMPLAUSIBLE = 5.0
+"""Ends are not late in every operation by more than so many times what they scatter by."""
 MISMATCHED = 10.0
 """An operation of which an end is so many times further off than ends scatter is taken for a wrong match."""
 
@@ -123,6 +126,12 @@ def _certified(parts: Parts, y: Float, fit: Fit, lags: Lags, hidden: Float, assu
     before = [np.array([s.host == h for s in fit.steps], dtype=bool) for h in range(width)]
     error = np.array([max(fit.error(h, t, before[h]) for t in (fit.basis.low, fit.basis.high)) for h in range(width)])
     offset = fit.offset_of(parts.row, parts.host)
+    late = end_lateness(parts, offset)
+    corrected = -host_lateness(late, parts, lags.lag)
+    if lags.ranks.max() < 2:
+        # Nothing but durations tells of ends that are always late on a host, and they tell of slow links as well.
+        hidden = np.hypot(hidden, min(late.spread, IMPLAUSIBLE * fit.sigma))
+    offset = offset + corrected[parts.host]
     far = np.zeros(width)
     np.maximum.at(far, parts.host, np.abs(lags.lag))
     # A wrong match says nothing of clocks.
@@ -141,7 +150,9 @@ def _certified(parts: Parts, y: Float, fit: Fit, lags: Lags, hidden: Float, assu
         )
         least[bounds.cycle] = np.maximum(least[bounds.cycle], bounds.excess)
     moved = offset + bounds.shift[parts.host]
-    off, percent = disagreement(parts, moved, parts.end - offset - fit.time[parts.row], np.maximum(SURE * np.hypot(error, hidden), least))
+    off, percent = disagreement(
+        parts, moved, parts.end - fit.offset_of(parts.row, parts.host) - fit.time[parts.row], np.maximum(SURE * np.hypot(error, hidden), least)
+    )
     if off:
         notices.append(
             Notice(
@@ -152,7 +163,7 @@ def _certified(parts: Parts, y: Float, fit: Fit, lags: Lags, hidden: Float, assu
             )
         )
         least = np.maximum(least, off)
-    return _Model(parts, y, fit, bounds.shift, hidden, least, np.maximum(bounds.width, least)), notices
+    return _Model(parts, y, fit, corrected + bounds.shift, hidden, least, np.maximum(bounds.width, least)), notices
 
 
 def _pieces(model: _Model, starts: Mapping[str, int]) -> tuple[list[dict[str, object]], list[Notice]]:

@@ -17,7 +17,7 @@ from scipy.sparse.csgraph import connected_components
 
 from tracelab.align.matching import AMBIGUOUS, SYNCHRONISING
 
-__all__ = ["Parts", "link_sets", "parts_of", "spanning", "thinned"]
+__all__ = ["Parts", "link_sets", "medians", "parts_of", "spanning", "thinned"]
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -61,7 +61,7 @@ class Parts:
         cell = self.row * width + self.host
         n = np.bincount(cell, minlength=count * width)
         if n.max(initial=0) > 1:
-            middle = _medians(cell, values)[cell]
+            middle = medians(cell, values)[cell]
             off = values - middle
             several = n[cell] > 2
             limit = 4.0 * 1.4826 * float(np.median(np.abs(off[several]))) + 1.0 if several.any() else np.inf
@@ -70,7 +70,7 @@ class Parts:
         return (total / np.maximum(n, 1)).reshape(count, width), (n > 0).reshape(count, width)
 
 
-def _medians(cell: Int, values: Float) -> Float:
+def medians(cell: Int, values: Float) -> Float:
     """The median of the values of each cell, by its number; 0 for those without."""
     out = np.zeros(int(cell.max()) + 1)
     order = np.lexsort((values, cell))
