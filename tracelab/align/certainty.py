@@ -82,11 +82,12 @@ def systematic(fit: Fit, exists: NDArray[np.bool_], kind: Int, lags: Lags) -> tu
     """Per host the standard error that repeats do not show, ns; and what must be assumed where nothing shows it, ns (0 where it shows)."""
     share = fit.weight / fit.weight.sum(1, keepdims=True)
     alone = np.where(exists, fit.residual / np.maximum(1.0 - share, 0.05), 0.0)
-    kinds = int(kind.max()) + 1
-    member = (kind[:, None] == np.arange(kinds)[None, :]).astype(np.float64)
-    weight = member.T @ fit.weight
-    mean = member.T @ (fit.weight * alone) / np.maximum(weight, 1e-30)
-    noise = member.T @ (fit.weight * alone) ** 2 / np.maximum(weight, 1e-30) ** 2
+    order = np.argsort(kind, kind="stable")
+    first = np.flatnonzero(np.diff(kind[order], prepend=-1))
+    weighted = (fit.weight * alone)[order]
+    weight = np.add.reduceat(fit.weight[order], first)
+    mean = np.add.reduceat(weighted, first) / np.maximum(weight, 1e-30)
+    noise = np.add.reduceat(weighted**2, first) / np.maximum(weight, 1e-30) ** 2
     part = weight / weight.sum(0)
     several = (part**2).sum(0) < 0.9
     of_kinds = np.zeros(exists.shape[1])
@@ -94,8 +95,9 @@ def systematic(fit: Fit, exists: NDArray[np.bool_], kind: Int, lags: Lags) -> tu
         excess = (part * (mean**2 - noise)).sum(0)[several] / (1.0 - (part**2).sum(0)[several])
         of_kinds = np.sqrt(max(float(excess.mean()), 0.0) * (part**2).sum(0))
     of_ranks = lags.spread / np.sqrt(np.maximum(lags.ranks, 1))
-    usual = np.flatnonzero(np.bincount(kind) >= min(8, int(np.bincount(kind).max())))
-    each = [(fit.residual[kind == c], exists[kind == c]) for c in usual.tolist()]
+    length = np.diff(np.append(first, len(kind)))
+    rows = [r for r in np.split(order, first[1:]) if len(r) >= min(8, int(length.max()))]
+    each = [(fit.residual[r], exists[r]) for r in rows]
     least_scatter = min(fit.sigma, *(1.4826 * float(np.median(np.abs(x[there]))) for x, there in each))
     assumed = 0.0 if lags.ranks.max(initial=0) > 1 else 0.5 * min(_end_spread(x, there) for x, there in each)
     return np.sqrt(of_kinds**2 + of_ranks**2 + (HIDDEN * least_scatter) ** 2), assumed

@@ -110,11 +110,12 @@ def _of_host(s: _Series, host: int) -> _Found | None:
     noise = max(_QUIET_NS**2 * float(np.median(weight)), float(np.median(np.abs(np.diff(z))) / 0.954) ** 2, _between_blocks(x, weight))
     sums = _Sums.of(s.time - s.time[0], x, weight)
     k = np.arange(EDGE, n - EDGE + 1)
+    earliest = np.searchsorted(s.time, s.time[k - 1] - LONGEST_NS)
+    latest = np.searchsorted(s.time, s.time[np.minimum(k, n - 1)] + LONGEST_NS, side="right")
     best: tuple[float, int, int] | None = None
     length = EDGE
     while length < 2 * n:
-        low = np.maximum(np.maximum(k - length, 0), np.searchsorted(s.time, s.time[k - 1] - LONGEST_NS))
-        high = np.minimum(np.minimum(k + length, n), np.searchsorted(s.time, s.time[np.minimum(k, n - 1)] + LONGEST_NS, side="right"))
+        low, high = np.maximum(k - length, earliest), np.minimum(k + length, latest)
         gain = np.where((k - low >= EDGE) & (high - k >= EDGE), sums.gains(low, k, high), 0.0) / noise
         top = int(np.argmax(gain))
         if gain[top] > LEAST_GAIN and (best is None or gain[top] > best[0]):
@@ -183,29 +184,31 @@ def _confirmed(s: _Series, at: int, length: int, noise: float) -> float | None:
     time, x, variance, kind = (v[part][near] for v in (s.time, s.x, s.variance, s.kind))
     after = (np.arange(len(s.x))[part][near] >= at).astype(np.float64)
     kinds, number = np.unique(kind, return_inverse=True)
-    columns = [after, (number[:, None] == np.arange(len(kinds))[None, :]).astype(np.float64)]
-    if len(x) > len(kinds) + 4 * EDGE:
-        columns.append((time - time.mean()) / max(float(np.ptp(time)), 1.0))
-    if len(x) - len(columns) - len(kinds) + 1 < EDGE:
+    slope = (time - time.mean()) / max(float(np.ptp(time)), 1.0)
+    if len(x) - len(kinds) - 1 < EDGE:
         return None
-    free, error = _regressed(np.column_stack(columns), x, variance, noise)
+    free, error = _regressed([after, slope] if len(x) > len(kinds) + 4 * EDGE else [after], number, x, variance, noise)
     if abs(free) > max(LEAST_STEP_NS, SURE * error):
         return free
     # A slope costs half of the accuracy, and clocks rarely have one that their drift does not explain: it need only not explain the step.
-    size, error = _regressed(np.column_stack(columns[:2]), x, variance, noise)
+    size, error = _regressed([after], number, x, variance, noise)
     return size if abs(size) > max(LEAST_STEP_NS, SURE * error) and free * np.sign(size) > 0.5 * abs(size) else None
 
 
-def _regressed(design: Float, x: Float, variance: Float, noise: float) -> tuple[float, float]:
-    """The first coefficient of a robust regression, and its standard error."""
+def _regressed(columns: list[Float], kind: Int, x: Float, variance: Float, noise: float) -> tuple[float, float]:
+    """The first coefficient of a robust regression beside a constant per kind, and its standard error."""
     weight = 1.0 / variance
     for _ in range(4):
-        scaled = design * np.sqrt(weight)[:, None]
-        solution, *_ = np.linalg.lstsq(scaled, x * np.sqrt(weight), rcond=None)
-        off = (x - design @ solution) / np.sqrt(variance)
+        total = np.maximum(np.bincount(kind, weights=weight), 1e-30)
+        # A constant per kind is taken out by taking out the means.
+        *parts, rest = (v - (np.bincount(kind, weights=weight * v) / total)[kind] for v in (*columns, x))
+        design = np.column_stack(parts)
+        inverse = np.linalg.pinv(design.T @ (weight[:, None] * design), hermitian=True)
+        solution = inverse @ (design.T @ (weight * rest))
+        off = (rest - design @ solution) / np.sqrt(variance)
         spread = 1.4826 * float(np.median(np.abs(off))) + 1e-9
         weight = 1.0 / variance / np.maximum(1.0, np.abs(off) / (2.0 * spread))
-    return float(solution[0]), float(np.sqrt(np.linalg.pinv(scaled.T @ scaled)[0, 0] * max(noise, spread**2)))
+    return float(solution[0]), float(np.sqrt(inverse[0, 0] * max(noise, spread**2)))
 
 
 def _chosen(found: list[_Found], fit: Fit, y: Float, own: Mapping[int, pl.DataFrame], base: Sequence[int]) -> list[Step]:
