@@ -9,13 +9,14 @@ import polars as pl
 import pytest
 
 from tests.builders.ddp import Job
-from tests.builders.frames import Parsed, Row, gpu, host, parsed, record, step
+from tests.builders.frames import Parsed, Row, frame, gpu, host, parsed, record, step
 from tests.builders.run import AlignedTables, findings, outcomes
 from tracelab.analyses import ANALYSES
 from tracelab.analyses.common import resampled
 from tracelab.analyses.partition import job_steps
 from tracelab.analysis import Outcome, run_analyses
 from tracelab.results import Finding
+from tracelab.tables import TABLES
 
 US, MS = 1_000, 1_000_000
 REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)"
@@ -150,8 +151,8 @@ def test_spans_with_cut_times_count_nowhere() -> None:
 def test_lost_gpu_hours_count_the_ranks_that_nobody_saw() -> None:
     job = Job(slow=lambda rank, step: 1.2 if rank == 4 else 1.0)
     tables = AlignedTables(job.build(), job.hosts())
-    states = {"role": "analysed", "world_size": 64}, {"role": "other-job", "world_size": 512}
-    tables.frames["sources"] = pl.DataFrame(states, schema={"role": pl.String, "world_size": pl.Int32}).lazy()
+    states = [{"source_id": 0, "role": "analysed", "world_size": 64}, {"source_id": 1, "role": "other-job", "world_size": 512}]
+    tables.frames["sources"] = frame(TABLES["sources"], states).lazy()
     (found,) = findings({o.status.id: o for o in run_analyses(ANALYSES, tables, raise_errors=True)})
     assert found.lost_gpu_hours == pytest.approx(found.lost_s * 64 / 3600)
 
