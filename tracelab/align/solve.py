@@ -19,7 +19,8 @@ __all__ = ["Fit", "Step", "own_moment", "solve"]
 Float = NDArray[np.float64]
 
 _ROUNDS = 12
-_SETTLED_NS = 5.0
+_SETTLED = (10.0, 0.002)
+"""A solution is settled when no unknown changes by more than so many ns, or such a share of what ends scatter by."""
 _HUBER = 2.0
 _BLOCKS = 40
 """Stretches of time whose sums of residuals tell the error: residuals of neighbours are not independent."""
@@ -159,7 +160,7 @@ def solve(y: Float, exists: NDArray[np.bool_], steps: Sequence[Step] = (), knots
         weight = exists / np.maximum(1.0, np.abs(residual) / (_HUBER * sigma))
         scatter = (residual**2).sum(1) / n / sigma**2
         weight = np.maximum(weight / (1.0 + scatter)[:, None], exists * 1e-9)
-        if len(before) == len(solution) and np.abs(solution - before).max() < _SETTLED_NS:
+        if len(before) == len(solution) and np.abs(solution - before).max() < max(_SETTLED[0], _SETTLED[1] * sigma):
             break
     spread = _spread(np.asarray(np.linalg.inv(matrix)), score, time, phi, steps, jumped, sigma)
     steps = tuple(Step(s.host, _between(time, exists[:, s.host], after > 0)) for s, after in zip(steps, jumped.T, strict=True))
