@@ -15,6 +15,7 @@ from tests.docs.notices import notices
 from tests.docs.pages import PAGES, README, commands, parameters, readme
 from tracelab import errors
 from tracelab.ingest.manifest import Manifest
+from tracelab.plugins import parsers
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES_BY_HAND = sorted(
@@ -126,3 +127,8 @@ def test_examples_in_python_run(path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert blocks
     for block in blocks:
         exec(compile(block, str(path), "exec"), {})
+
+
+def test_every_format_of_machines_is_in_its_page() -> None:
+    told = set(re.findall(r"`([\w-]+)`", "".join(re.findall(r"^\| ([^|]*) \|", (ROOT / "docs/formats/network.md").read_text(), re.MULTILINE))))
+    assert told == {name for name, parser in parsers().items() if parser.kind == "fabric"}

@@ -19,7 +19,7 @@ class CounterCsvParser:
     """Reads CSV and its kin whose headings name a time and counters; or, as the option `tables` (JSON) describes them, any columns."""
 
     name = "counter-csv"
-    version = 1
+    version = 2
     title = "Tables of counters (CSV, TSV), nvidia-smi --format=csv"
     kind: SourceKind = "fabric"
     tables: tuple[TableSpec, ...] = (COUNTER_SAMPLES,)

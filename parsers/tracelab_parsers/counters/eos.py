@@ -26,7 +26,7 @@ class EosParser:
     """Reads `show interfaces`, its counters, errors, discards, rates, queues and priority flow control as JSON, one output or a session of several."""
 
     name = "eos-json"
-    version = 1
+    version = 2
     title = "Arista EOS show commands (JSON)"
     kind: SourceKind = "fabric"
     tables: tuple[TableSpec, ...] = (COUNTER_SAMPLES, INTERFACES, CABLES)

@@ -30,7 +30,7 @@ class EthtoolParser:
     """
 
     name = "ethtool"
-    version = 2
+    version = 3
     title = "Host network tools (ethtool, rdma, ibdev2netdev, ibstat)"
     kind: SourceKind = "fabric"
     tables: tuple[TableSpec, ...] = (COUNTER_SAMPLES, INTERFACES)

@@ -25,7 +25,7 @@ class GnmicParser:
     """Reads gNMI notifications as gnmic prints them: event, json and protojson, one array, one per line or over many lines."""
 
     name = "gnmic"
-    version = 1
+    version = 2
     title = "gNMI notifications (gnmic: event, json, protojson)"
     kind: SourceKind = "fabric"
     tables: tuple[TableSpec, ...] = (COUNTER_SAMPLES,)

@@ -14,6 +14,7 @@ from tracelab_parsers.bytestream import ByteStream
 from tracelab_parsers.counters.gnmic_meanings import leaf_of, number_of
 from tracelab_parsers.counters.gnmic_paths import Entity, entity, flatten, list_items, node_name, tags_of_elements, xpath
 from tracelab_parsers.counters.gnmic_records import records
+from tracelab_parsers.counters.notices import described
 from tracelab_parsers.counters.switch_moments import EARLIEST_NS, LATEST_NS
 from tracelab_parsers.counters.writing import Samples, Subject
 from tracelab_parsers.nccl_json.notices import Notices
@@ -82,12 +83,12 @@ class Reading:
         self._samples.close()
         notices.add("no-counters", 0, int(not self._samples.count))
         notices.emit(self._emit)
-        counts = {"numbers": (self._samples.count, True), "texts": (self._texts, False), "deletes": (self._deletes, False)}
-        return SourceInfo(
-            [],
-            event_counts=[EventCount(kind, n, stored=stored) for kind, (n, stored) in counts.items() if n],
-            truncated=torn or "truncated" in notices,
-        )
+        counts = [
+            EventCount("numbers", self._samples.count, stored=True),
+            EventCount("texts", self._texts, stored=False),
+            EventCount("deletes", self._deletes, stored=False),
+        ]
+        return described(counts, notices, torn=torn)
 
     def _record(self, line: int, record: dict[str, Any]) -> None:
         if "sync-response" in record or "syncResponse" in record:

@@ -9,7 +9,7 @@ from tracelab.plugins import Emitter, EventCount, SourceFile, SourceInfo
 from tracelab_parsers.bytestream import ByteStream
 from tracelab_parsers.counters.ibdiagnet_sections import Row, plain, rows_of, small
 from tracelab_parsers.counters.meanings import Meaning
-from tracelab_parsers.counters.notices import TEXTS
+from tracelab_parsers.counters.notices import TEXTS, described
 from tracelab_parsers.counters.perfquery_names import AGGREGATE_PORT, apart, error_rate_meaning, is_full, port_meaning
 from tracelab_parsers.counters.values import read_number
 from tracelab_parsers.counters.writing import Samples, Subject
@@ -80,7 +80,7 @@ class Reading:
         self._notices.add("nothing-known", 0, int(not any(c.count for c in counts)))
         self._notices.emit(self._emit)
         counts += [EventCount(kind, n, stored=False) for kind, n in self._counts.items()]
-        return SourceInfo([], event_counts=[c for c in counts if c.count], truncated=torn or "truncated" in self._notices)
+        return described(counts, self._notices, torn=torn)
 
     def _node(self, row: Row) -> None:
         guid = guid_of(row.values.get("nodeguid"))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from tracelab.plugins import Emitter, EventCount, SourceFile, SourceInfo
 from tracelab_parsers.bytestream import ByteStream
 from tracelab_parsers.counters.headings import heading_of
-from tracelab_parsers.counters.notices import TEXTS
+from tracelab_parsers.counters.notices import TEXTS, described
 from tracelab_parsers.counters.perfquery_commands import Command
 from tracelab_parsers.counters.perfquery_names import is_full, port_meaning
 from tracelab_parsers.counters.perfquery_reading import Context
@@ -83,7 +83,7 @@ class Reading:
             self._notices.add("hidden-counters", None, sum(self._hides))
             self._notices.add("no-summary", None, int(self._report == len(self._hides) - 1))
         self._notices.emit(self._emit)
-        return SourceInfo([], event_counts=[c for c in counts if c.count], truncated=torn or "truncated" in self._notices)
+        return described(counts, self._notices, torn=torn)
 
     def _texts(self, stream: ByteStream, notices: Notices | None) -> Iterator[tuple[Line, str]]:
         counted = notices if notices is not None else Notices(_TEXTS)

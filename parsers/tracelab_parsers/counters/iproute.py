@@ -21,7 +21,7 @@ class IprouteParser:
     """Reads what `ip` and `rdma` print as JSON, also one output after another with lines that state moment and machine."""
 
     name = "iproute"
-    version = 2
+    version = 3
     title = "Network interfaces (ip -j, rdma -j)"
     kind: SourceKind = "fabric"
     tables: tuple[TableSpec, ...] = (COUNTER_SAMPLES, INTERFACES)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from tracelab.plugins import Notice
+from collections.abc import Iterable
+
+from tracelab.plugins import EventCount, Notice, SourceInfo
+from tracelab_parsers.nccl_json.notices import Notices
 from tracelab_parsers.nccl_json.notices import NoticeText as _Text
 
-__all__ = ["TEXTS", "no_number"]
+__all__ = ["TEXTS", "described", "no_number"]
 
 TEXTS: dict[str, _Text] = {
     "bad-number": _Text("warning", "counters whose value is no number were kept as missing"),
@@ -21,3 +24,8 @@ TEXTS: dict[str, _Text] = {
 def no_number(count: int = 1) -> Notice:
     """That numbers were too large for a float in their unit."""
     return Notice("bad-number", "warning", "counters whose value is no number were kept as missing", count=count)
+
+
+def described(counts: Iterable[EventCount], notices: Notices, *, torn: bool) -> SourceInfo:
+    """A file of machines, with what it holds any of; `torn`: its compression ends too early."""
+    return SourceInfo([], event_counts=[c for c in counts if c.count], truncated=torn or "truncated" in notices)

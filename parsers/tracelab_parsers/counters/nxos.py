@@ -19,7 +19,7 @@ class NxosParser:
     """Reads `show interface … | json`: interfaces, counters, errors and priority flow control, one output or a session of several."""
 
     name = "nxos-json"
-    version = 1
+    version = 2
     title = "Cisco NX-OS show commands (JSON)"
     kind: SourceKind = "fabric"
     tables: tuple[TableSpec, ...] = (COUNTER_SAMPLES, INTERFACES, CABLES)

@@ -11,7 +11,7 @@ from tracelab.plugins import Emitter, EventCount, SourceFile, SourceInfo
 from tracelab_parsers.bytestream import ByteStream
 from tracelab_parsers.counters.headings import Heading, heading_of
 from tracelab_parsers.counters.meanings import Meaning
-from tracelab_parsers.counters.notices import TEXTS
+from tracelab_parsers.counters.notices import TEXTS, described
 from tracelab_parsers.counters.perfquery_commands import Command, command_of
 from tracelab_parsers.counters.perfquery_names import AGGREGATE_PORT, detail_meaning, is_full, port_meaning
 from tracelab_parsers.counters.values import read_number
@@ -125,7 +125,7 @@ class Reading:
         self._notices.add("no-counters", 0, int(not self._samples.count))
         self._notices.emit(self._emit)
         counts = [EventCount("counters", self._samples.count, stored=True), EventCount("sums over all ports", self._aggregates, stored=False)]
-        return SourceInfo([], event_counts=[c for c in counts if c.count], truncated=torn or "truncated" in self._notices)
+        return described(counts, self._notices, torn=torn)
 
     def _fields(self, stream: ByteStream, notices: Notices | None) -> Iterator[tuple[Line, str, str, _Block | None]]:
         """Names and values with the block that they stand in; None where there is none. Notices are counted in one pass alone."""

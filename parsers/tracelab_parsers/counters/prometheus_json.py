@@ -20,7 +20,7 @@ class PrometheusJsonParser:
     """Reads answers of query_range and query (ranges and moments), of Prometheus and what speaks like it, and exports of VictoriaMetrics."""
 
     name = "prometheus-json"
-    version = 1
+    version = 2
     title = "Prometheus API answers (JSON): node_exporter, dcgm-exporter, infiniband_exporter, snmp_exporter, SONiC"
     kind: SourceKind = "fabric"
     tables: tuple[TableSpec, ...] = (COUNTER_SAMPLES,)

@@ -12,6 +12,7 @@ import msgspec
 from tracelab.plugins import Emitter, EventCount, SourceFile, SourceInfo
 from tracelab_parsers.bytestream import ByteStream
 from tracelab_parsers.counters.bulk import Bulk
+from tracelab_parsers.counters.notices import described
 from tracelab_parsers.counters.prometheus_series import TEXTS, Fabric, SeriesKeys, adjusted
 from tracelab_parsers.counters.prometheus_values import Pairs, pairs_of, separate_columns
 from tracelab_parsers.json_window import Window
@@ -117,12 +118,12 @@ class Reading:
         notices.add("native-histograms", 0, self._histograms)
         notices.add("no-counters", 0, int(not self._rows.count and not self._failed))
         notices.emit(self._emit)
-        counts = {"numbers": (self._rows.count, True), "series of other metrics": (self._keys.others, False), "native histograms": (self._histograms, False)}
-        return SourceInfo(
-            [],
-            event_counts=[EventCount(kind, n, stored=stored) for kind, (n, stored) in counts.items() if n],
-            truncated=torn or "truncated" in notices,
-        )
+        counts = [
+            EventCount("numbers", self._rows.count, stored=True),
+            EventCount("series of other metrics", self._keys.others, stored=False),
+            EventCount("native histograms", self._histograms, stored=False),
+        ]
+        return described(counts, notices, torn=torn)
 
     def _between(self, text: bytes, offset: int) -> None:
         """What stands around the series: whether the query failed, its answer is a part, or brackets stay open."""

@@ -20,7 +20,7 @@ class PrometheusTextParser:
     """Reads the text of exporters, one scrape or many; lines between scrapes may state a moment and a machine."""
 
     name = "prometheus-text"
-    version = 1
+    version = 2
     title = "Prometheus exposition (text), OpenMetrics: node_exporter, dcgm-exporter, infiniband_exporter, snmp_exporter, SONiC"
     kind: SourceKind = "fabric"
     tables: tuple[TableSpec, ...] = (COUNTER_SAMPLES,)

@@ -12,6 +12,7 @@ from tracelab.tables import CounterKind
 from tracelab_parsers.bytestream import ByteStream
 from tracelab_parsers.counters.bulk import NO_TIME, Bulk, numbers_of
 from tracelab_parsers.counters.headings import heading_of
+from tracelab_parsers.counters.notices import described
 from tracelab_parsers.counters.prometheus_series import TEXTS, Fabric, Known, SeriesKeys, adjusted
 from tracelab_parsers.counters.prometheus_text_lines import Sample, describes, labels_of, sample_of
 from tracelab_parsers.counters.prometheus_values import read_value
@@ -87,12 +88,8 @@ class Reading:
         self._rows.close()
         notices.add("no-counters", 0, int(not self._rows.count))
         notices.emit(self._emit)
-        counts = {"numbers": (self._rows.count, True), "samples of other metrics": (self._others, False)}
-        return SourceInfo(
-            [],
-            event_counts=[EventCount(kind, n, stored=stored) for kind, (n, stored) in counts.items() if n],
-            truncated=torn or "truncated" in notices,
-        )
+        counts = [EventCount("numbers", self._rows.count, stored=True), EventCount("samples of other metrics", self._others, stored=False)]
+        return described(counts, notices, torn=torn)
 
     def _line(self, line: Line) -> None:
         text = line.text.decode("utf-8", "replace").removeprefix(_BOM).strip()

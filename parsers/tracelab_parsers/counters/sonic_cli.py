@@ -37,7 +37,7 @@ class SonicCliParser:
     """Reads counters, watermarks and states of ports as `show`, `portstat`, `pfcstat`, `queuestat` and `watermarkstat` print them, text or JSON."""
 
     name = "sonic-cli"
-    version = 1
+    version = 2
     title = "SONiC show commands (text and JSON)"
     kind: SourceKind = "fabric"
     tables: tuple[TableSpec, ...] = (COUNTER_SAMPLES, INTERFACES, CABLES)

@@ -23,7 +23,7 @@ class SonicDbParser:
     """Reads `sonic-db-dump`, `redis-dump` and `config_db.json`: COUNTERS_DB, and the ports, cables and neighbours of the other databases."""
 
     name = "sonic-db"
-    version = 1
+    version = 2
     title = "SONiC database dump (COUNTERS_DB and others)"
     kind: SourceKind = "fabric"
     tables: tuple[TableSpec, ...] = (COUNTER_SAMPLES, INTERFACES, CABLES)

@@ -29,7 +29,7 @@ class SysfsParser:
     """Reads all devices of one tree as one snapshot. Names of folders above the tree are not its business."""
 
     name = "sysfs-infiniband"
-    version = 2
+    version = 3
     title = "InfiniBand and RoCE devices (/sys/class/infiniband)"
     kind: SourceKind = "fabric"
     tables: tuple[TableSpec, ...] = (COUNTER_SAMPLES, INTERFACES)

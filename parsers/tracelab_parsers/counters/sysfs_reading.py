@@ -13,6 +13,7 @@ from tracelab_parsers.counters.headings import heading_of
 from tracelab_parsers.counters.host_output import Output
 from tracelab_parsers.counters.meanings import Meaning
 from tracelab_parsers.counters.names_infiniband import infiniband_meaning
+from tracelab_parsers.counters.notices import described
 from tracelab_parsers.counters.sysfs_paths import Place, place_of, stated_by
 from tracelab_parsers.counters.values import is_digits
 from tracelab_parsers.counters.writing import Subject, TimeQuality
@@ -104,7 +105,7 @@ class _Snapshots:
             self.out.interface(node=node, node_uid=guid, device=device, port=port, uid=uid, origin="sysfs", **facts)
         self.out.close()
         counts = [EventCount("counters", self.out.counters, True), EventCount("interfaces", self.out.interfaces, True)]
-        return SourceInfo([], event_counts=[c for c in counts if c.count], truncated=torn or "truncated" in self.out.notices)
+        return described(counts, self.out.notices, torn=torn)
 
 
 def _may_be_narrow(name: str, meaning: Meaning) -> bool:

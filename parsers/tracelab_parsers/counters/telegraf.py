@@ -21,7 +21,7 @@ class TelegrafParser:
     """Reads line protocol and JSON of Telegraf (infiniband, net, ethtool, gnmi, snmp, nvidia_smi, cisco_telemetry_mdt), and Cisco's telemetry itself."""
 
     name = "telegraf"
-    version = 1
+    version = 2
     title = "Telegraf (line protocol, JSON), Cisco model-driven telemetry (JSON)"
     kind: SourceKind = "fabric"
     tables: tuple[TableSpec, ...] = (COUNTER_SAMPLES,)

@@ -9,6 +9,7 @@ from tracelab.plugins import Emitter, EventCount, SourceFile, SourceInfo
 from tracelab_parsers.bytestream import ByteStream
 from tracelab_parsers.counters.gnmic_reading import TELEMETRY_TEXTS
 from tracelab_parsers.counters.gnmic_records import records
+from tracelab_parsers.counters.notices import described
 from tracelab_parsers.counters.telegraf_lines import Point, UnendedError, held, point
 from tracelab_parsers.counters.telegraf_mdt import points_of_message
 from tracelab_parsers.counters.telegraf_points import Points
@@ -48,12 +49,12 @@ class Reading:
         self._samples.close()
         notices.add("no-counters", 0, int(not self._samples.count))
         notices.emit(self._emit)
-        counts = {"numbers": (self._samples.count, True), "texts": (points.texts, False), "other points": (points.others, False)}
-        return SourceInfo(
-            [],
-            event_counts=[EventCount(kind, n, stored=stored) for kind, (n, stored) in counts.items() if n],
-            truncated=torn or "truncated" in notices,
-        )
+        counts = [
+            EventCount("numbers", self._samples.count, stored=True),
+            EventCount("texts", points.texts, stored=False),
+            EventCount("other points", points.others, stored=False),
+        ]
+        return described(counts, notices, torn=torn)
 
     def _is_json(self) -> bool:
         with ByteStream(self._source.path) as stream:

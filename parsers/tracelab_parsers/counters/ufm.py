@@ -19,7 +19,7 @@ class UfmParser:
     """Reads counters of all ports of a fabric as UFM streams them (JSON) or serves them (CSV)."""
 
     name = "ufm-telemetry"
-    version = 1
+    version = 2
     title = "UFM telemetry (JSON or CSV)"
     kind: SourceKind = "fabric"
     tables: tuple[TableSpec, ...] = (COUNTER_SAMPLES,)

@@ -10,7 +10,7 @@ from typing import Any
 from tracelab.plugins import Emitter, EventCount, SourceFile, SourceInfo
 from tracelab_parsers.bytestream import ByteStream
 from tracelab_parsers.counters.meanings import Meaning
-from tracelab_parsers.counters.notices import TEXTS
+from tracelab_parsers.counters.notices import TEXTS, described
 from tracelab_parsers.counters.perfquery_names import AGGREGATE_PORT, apart, is_full
 from tracelab_parsers.counters.switch_values import json_number
 from tracelab_parsers.counters.ufm_names import is_label, ufm_meaning
@@ -111,7 +111,7 @@ class Reading:
         self._notices.emit(self._emit)
         stored = EventCount("counters", self._samples.count, stored=True)
         counts = [stored, EventCount("texts", self._texts, stored=False), EventCount("sums over all ports", self._sums, stored=False)]
-        return SourceInfo([], event_counts=[c for c in counts if c.count], truncated=torn or "truncated" in self._notices)
+        return described(counts, self._notices, torn=torn)
 
     def _learn(self, record: Record) -> None:
         low = _labels(record)

@@ -68,9 +68,16 @@ class Notices:
     def __contains__(self, code: str) -> bool:
         return code in self._counts
 
-    def emit(self, emit: Emitter) -> None:
-        """Gives out one notice per code, in the order of their codes."""
+    def all(self) -> list[Notice]:
+        """One notice per code, in the order of their codes."""
+        found = []
         for code, count in sorted(self._counts.items()):
             text = self._texts[code]
             first = f"; the first in line {self._lines[code]}" if code in self._lines else ""
-            emit.notice(Notice(code, text.severity, text.text + first, text.hint, count, self._offsets.get(code)))
+            found.append(Notice(code, text.severity, text.text + first, text.hint, count, self._offsets.get(code)))
+        return found
+
+    def emit(self, emit: Emitter) -> None:
+        """Gives out all of them."""
+        for notice in self.all():
+            emit.notice(notice)

@@ -23,15 +23,20 @@ _SHARED = 1000 * SQLITE.version
 _REPORT_SUFFIXES = frozenset({".nsys-rep", ".qdrep", ".qdstrm"})
 
 
-class NsysStatsParser:
+class _Form:
+    """What all of them are alike."""
+
+    version = _SHARED + 2
+    kind: SourceKind = "timeline"
+    tables: tuple[TableSpec, ...] = SQLITE.tables
+    option_names: tuple[str, ...] = ()
+
+
+class NsysStatsParser(_Form):
     """Reads the CSV reports of `nsys stats` that carry times; all that lie beside each other and are of one capture are one source."""
 
     name = "nsys-stats"
-    version = _SHARED + 2
     title = "Nsight Systems CSV report (nsys stats)"
-    kind: SourceKind = "timeline"
-    tables = SQLITE.tables
-    option_names: tuple[str, ...] = ()
 
     def sniff(self, path: Path, head: bytes) -> Match | None:
         """See `tracelab.plugins.Parser.sniff`. Of the reports of one capture, one is claimed."""
@@ -72,15 +77,12 @@ class NsysStatsParser:
         return msgspec.structs.replace(info, parts=parts, truncated=cut)
 
 
-class NsysRecipeParser:
+class NsysRecipeParser(_Form):
     """Reads the projection of NVTX ranges on the GPU that recipes of Nsight Systems (and `nsys stats`) make, with what lies beside it."""
 
     name = "nsys-recipe"
-    version = _SHARED + 2
     title = "Nsight Systems projection of ranges on the GPU"
-    kind: SourceKind = "timeline"
     tables: tuple[TableSpec, ...] = (GPU_SPANS, HOST_SPANS)
-    option_names: tuple[str, ...] = ()
 
     def sniff(self, path: Path, head: bytes) -> Match | None:
         """See `tracelab.plugins.Parser.sniff`."""
@@ -116,15 +118,11 @@ class NsysRecipeParser:
         return info
 
 
-class NsysReportParser:
+class NsysReportParser(_Form):
     """Reads reports that were not exported, by the export that lies beside one, or by having `nsys` make one."""
 
     name = "nsys-report"
-    version = _SHARED + 2
     title = "Nsight Systems report"
-    kind: SourceKind = "timeline"
-    tables = SQLITE.tables
-    option_names: tuple[str, ...] = ()
 
     def sniff(self, path: Path, head: bytes) -> Match | None:
         """See `tracelab.plugins.Parser.sniff`. What a report is made of is known to its maker alone: the name has to do."""
@@ -167,15 +165,11 @@ def _read_sqlite(export: Path, emit: Emitter, notices: FormNotices, report: Path
         return read_export(database, emit, notices)
 
 
-class NsysFolderParser:
+class NsysFolderParser(_Form):
     """Reads exports that are folders of Parquet or Arrow files. The table of texts stands for its folder; the others are its companions."""
 
     name = "nsys-parquet"
-    version = _SHARED + 2
     title = "Nsight Systems export to a folder (Parquet or Arrow)"
-    kind: SourceKind = "timeline"
-    tables = SQLITE.tables
-    option_names: tuple[str, ...] = ()
 
     def sniff(self, path: Path, head: bytes) -> Match | None:
         """See `tracelab.plugins.Parser.sniff`."""
@@ -208,15 +202,11 @@ class NsysFolderParser:
         return info
 
 
-class NsysLinesParser:
+class NsysLinesParser(_Form):
     """Reads exports to JSON lines."""
 
     name = "nsys-jsonlines"
-    version = _SHARED + 2
     title = "Nsight Systems export to JSON lines"
-    kind: SourceKind = "timeline"
-    tables = SQLITE.tables
-    option_names: tuple[str, ...] = ()
 
     def sniff(self, path: Path, head: bytes) -> Match | None:
         """See `tracelab.plugins.Parser.sniff`."""

@@ -33,7 +33,7 @@ class LldpParser:
     """Reads what machines hear of their neighbours: lldpctl (JSON, json0, keyvalue, plain), and the commands of EOS, NX-OS and SONiC."""
 
     name = "lldp"
-    version = 1
+    version = 2
     title = "LLDP neighbours (lldpctl, show lldp)"
     kind: SourceKind = "fabric"
     tables: tuple[TableSpec, ...] = (CABLES, INTERFACES)

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import NamedTuple
-
-from tracelab.plugins import Notice, Severity
+from tracelab_parsers.nccl_json import notices
+from tracelab_parsers.nccl_json.notices import NoticeText as _Text
 
 __all__ = ["Notices"]
-
-
-class _Text(NamedTuple):
-    severity: Severity
-    text: str
-    hint: str = ""
 
 
 _CUT_HINT = "the process was killed while it wrote, or the copy is incomplete: copy it again, or let the profiler finish before the job ends"
@@ -81,29 +73,12 @@ _TEXTS: dict[str, _Text] = {
 }
 
 
-@dataclass
-class Notices:
+class Notices(notices.Notices):
     """Counts notices by code and keeps the offset of the first."""
 
-    _counts: dict[str, int] = field(default_factory=dict)
-    _offsets: dict[str, int] = field(default_factory=dict)
-
-    def add(self, code: str, offset: int | None = None, count: int = 1) -> None:
-        """Counts `count` more cases of `code`."""
-        if not count:
-            return
-        self._counts[code] = self._counts.get(code, 0) + count
-        if offset is not None:
-            # Whatever counted it: only a plain integer can be written down.
-            self._offsets.setdefault(code, int(offset))
-
-    def __contains__(self, code: str) -> bool:
-        return code in self._counts
+    def __init__(self) -> None:
+        super().__init__(_TEXTS)
 
     def report(self, code: str, offset: int) -> None:
         """As `add`, for one case at an offset."""
         self.add(code, offset)
-
-    def all(self) -> list[Notice]:
-        """One notice per code, in the order of their codes."""
-        return [Notice(code, t.severity, t.text, t.hint, n, self._offsets.get(code)) for code, n in sorted(self._counts.items()) for t in [_TEXTS[code]]]
