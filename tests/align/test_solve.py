@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tracelab.align.solve import Step, own_moment, solve
+from tracelab.align.solve import Step, beside_steps, own_moment, solve
 from tracelab.align.wander import wandering
 
 US, S = 1e3, 1e9
@@ -101,3 +101,17 @@ def test_a_straight_course_is_left_straight() -> None:
     time = _moments(2000, 80)
     y = time[:, None] * (1 + np.array([0.0, 2e-5, -1e-5])) + np.random.default_rng(2).normal(0, 5 * US, (2000, 3))
     assert wandering(solve(y, np.ones(y.shape, dtype=bool)), np.ones(y.shape, dtype=bool)) == 0
+
+
+def test_the_smaller_a_step_the_more_operations_may_lie_on_its_other_side() -> None:
+    time, random = _moments(1000, 20), np.random.default_rng(4)
+    near = {}
+    for size_us in (20, 2000):
+        y = np.stack([time, time + size_us * US * (time > 8 * S), time], axis=1) + random.normal(0, 10 * US, (1000, 3))
+        found = beside_steps(solve(y, np.ones(y.shape, dtype=bool), [Step(1, 8 * S)]))
+        near[size_us] = int(found.sum())
+        assert found[np.abs(time - 8 * S).argmin()]
+        assert np.abs(time[found] - 8 * S).max() < 1 * S
+    # Ten on each side, and more by the square of four times the scatter (of residuals of three hosts: 8 µs) over the size.
+    assert near[2000] == 20
+    assert 22 <= near[20] <= 28

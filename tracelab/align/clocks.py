@@ -20,7 +20,7 @@ from tracelab.align.certainty import Lags, disagreement, rank_lags, systematic
 from tracelab.align.jumps import with_steps
 from tracelab.align.lateness import end_lateness, host_lateness
 from tracelab.align.observations import Parts, link_sets, parts_of, spanning, thinned
-from tracelab.align.solve import Fit, own_moment, solve
+from tracelab.align.solve import Fit, beside_steps, own_moment, solve
 from tracelab.align.wander import wandering
 from tracelab.plugins import Notice
 from tracelab.tables import CLOCKS
@@ -134,9 +134,11 @@ def _certified(parts: Parts, y: Float, fit: Fit, lags: Lags, hidden: Float, assu
     offset = offset + corrected[parts.host]
     far = np.zeros(width)
     np.maximum.at(far, parts.host, np.abs(lags.lag))
-    # A wrong match says nothing of clocks.
-    sound = np.abs(fit.residual).max(1) < MISMATCHED * fit.sigma
+    # A wrong match says nothing of clocks, nor does an operation that may lie on the other side of a step.
+    sound = (np.abs(fit.residual).max(1) < MISMATCHED * fit.sigma) & ~beside_steps(fit)
     bounds = hard_bounds(parts, sound[parts.row], offset, SURE * error + far)
+    # One operation makes a bound: clocks are moved only by what their own uncertainty cannot explain.
+    moved_by = np.where(np.abs(bounds.shift) > SURE * np.hypot(error, hidden), bounds.shift, 0.0)
     least = np.maximum(np.abs(bounds.shift), max(LEAST_NS, assumed))
     if bounds.cycle:
         named = ", ".join(repr(hosts[h]) for h in bounds.cycle[:4])
@@ -149,7 +151,7 @@ def _certified(parts: Parts, y: Float, fit: Fit, lags: Lags, hidden: Float, assu
             )
         )
         least[bounds.cycle] = np.maximum(least[bounds.cycle], bounds.excess)
-    moved = offset + bounds.shift[parts.host]
+    moved = offset + moved_by[parts.host]
     off, percent = disagreement(
         parts, moved, parts.end - fit.offset_of(parts.row, parts.host) - fit.time[parts.row], np.maximum(SURE * np.hypot(error, hidden), least)
     )
@@ -163,7 +165,7 @@ def _certified(parts: Parts, y: Float, fit: Fit, lags: Lags, hidden: Float, assu
             )
         )
         least = np.maximum(least, off)
-    return _Model(parts, y, fit, corrected + bounds.shift, hidden, least, np.maximum(bounds.width, least)), notices
+    return _Model(parts, y, fit, corrected + moved_by, hidden, least, np.maximum(bounds.width + np.abs(bounds.shift - moved_by), least)), notices
 
 
 def _pieces(model: _Model, starts: Mapping[str, int]) -> tuple[list[dict[str, object]], list[Notice]]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Fit", "Step", "own_moment", "solve"]
+__all__ = ["Fit", "Step", "beside_steps", "own_moment", "solve"]
 
 Float = NDArray[np.float64]
 
@@ -100,6 +100,16 @@ def own_moment(fit: Fit, y: Float, host: int, at: float) -> float:
     before, after = use[fit.time[use] < at], use[fit.time[use] >= at]
     near = [part[np.abs(fit.time[part] - at).argmin()] for part in (before, after) if len(part)]
     return float(y[near, host].mean())
+
+
+def beside_steps(fit: Fit) -> NDArray[np.bool_]:
+    """The operations so near to a step of one of their hosts that they may lie on its other side: the more, the smaller the step."""
+    out = np.zeros(len(fit.time), dtype=bool)
+    for step, size in zip(fit.steps, fit.sizes.tolist(), strict=True):
+        use = np.flatnonzero(fit.weight[:, step.host] > 0)
+        near = 10 + round((4.0 * fit.sigma / max(abs(size), 1.0)) ** 2)
+        out[use[np.argsort(np.abs(fit.time[use] - step.at), kind="stable")[: 2 * near]]] = True
+    return out
 
 
 @dataclass(frozen=True)
