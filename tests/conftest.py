@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+# Workers share the cores: threads of linear algebra that spin on the same ones wait for each other. Read when numpy is loaded.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 ROOT = Path(__file__).resolve().parents[1]
 
 # The same examples on every run, and none fails for being slow on a busy machine.

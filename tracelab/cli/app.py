@@ -50,6 +50,8 @@ def _options(
 
 def main() -> None:
     """Runs the command line; the exit codes are those of `tracelab.errors`."""
+    # The matrices are small, and threads of linear algebra stand in each other's way on busy cores; read when numpy is loaded, later.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.stdout, sys.stderr = forgiving(sys.stdout), forgiving(sys.stderr)
     try:
         try:
