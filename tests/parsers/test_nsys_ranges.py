@@ -40,6 +40,62 @@ def test_a_group_at_the_end_of_the_capture_is_told() -> None:
     assert told(units(calls(("GroupStart", 0, 1), ("Send", 2, 3)))) == ([["Send"]], 1)
 
 
+def test_balanced_groups_after_a_lost_end_are_groups() -> None:
+    """NCCL launches in the outermost ncclGroupEnd alone: one that launches shows that what is open around it lost its end."""
+    lost = calls(("GroupStart", 0, 1), ("AllReduce", 2, 3))
+    groups = [calls(("GroupStart", t, t + 1), ("Send", t + 2, t + 3), ("Recv", t + 4, t + 5), ("GroupEnd", t + 6, t + 9)) for t in (10, 20, 30)]
+    assert told(units(sum(groups, lost), [18, 28, 38])) == ([["AllReduce"], ["Send", "Recv"], ["Send", "Recv"], ["Send", "Recv"]], 1)
+
+
+def test_a_group_in_a_group_is_launched_with_it() -> None:
+    rows = calls(("GroupStart", 0, 1), ("Send", 2, 3), ("GroupStart", 4, 5), ("Recv", 6, 7), ("GroupEnd", 8, 9), ("Send", 10, 11), ("GroupEnd", 12, 19))
+    assert told(units(rows, [15, 16])) == ([["Send", "Recv", "Send"]], 0)
+    assert [(u.start, u.end) for u in units(rows, [15, 16])[0]] == [(0, 19)]
+
+
+def test_no_call_is_lost_where_no_launch_is_known() -> None:
+    rows = calls(("GroupStart", 0, 1), ("Send", 2, 3), ("GroupStart", 4, 5), ("Recv", 6, 7), ("GroupEnd", 8, 9), ("AllReduce", 10, 11))
+    assert told(units(rows)) == ([["Send"], ["Recv"], ["AllReduce"]], 3)
+
+
+def test_a_group_of_the_profiler_plugin_ends_one_that_was_lost() -> None:
+    rows = calls(("GroupStart", 0, 1), ("Send", 2, 3), ("GroupApi", 10, 20), ("Send", 11, 12), ("Recv", 13, 14))
+    assert told(units(rows, [18])) == ([["Send"], ["Send", "Recv"]], 1)
+
+
+def test_groups_inside_a_call_are_a_part_of_it() -> None:
+    rows = calls(("AlltoAll", 0, 20), ("GroupStart", 1, 2), ("Send", 3, 4), ("GroupEnd", 5, 19), ("AllReduce", 30, 40))
+    assert told(units(rows, [15, 35])) == ([["AlltoAll"], ["AllReduce"]], 0)
+
+
+def test_a_call_without_end_hides_no_later_one() -> None:
+    """Its range is said to last to the end of the capture."""
+    rows = [Call("ncclAllReduce", 0, 100, open=True), *calls(("AllReduce", 30, 40), ("AllReduce", 50, 60))]
+    found, lost = units(rows, [5, 35, 55])
+    assert [(u.start, u.end) for u in found] == [(0, 30), (30, 40), (50, 60)]
+    assert lost == 0
+
+
+def test_collectives_after_a_lost_end_keep_their_kernels(tmp_path: Path) -> None:
+    """Calls of one ncclGroupStart whose end is not in the capture, then groups that are whole."""
+    export = Export()
+    export.nccl_domain()
+    export.nccl("ncclGroupStart", 0, 10)
+    export.nccl("ncclAllReduce", 20, 30)
+    for n in range(3):
+        at = 1_000 * (n + 1)
+        export.nccl("ncclGroupStart", at, at + 10)
+        export.nccl("ncclSend", at + 20, at + 30)
+        export.nccl("ncclRecv", at + 40, at + 50)
+        export.nccl("ncclGroupEnd", at + 60, at + 200)
+        export.call("cudaLaunchKernel", at + 100, at + 110, n + 1)
+        export.kernel("ncclDevKernel_SendRecv()", at + 300, at + 400, n + 1)
+    found = _read(export, tmp_path)
+    records = [(r["operation"], r["correlation"]) for r in found.rows("comm_records")]
+    assert records == [("ncclAllReduce", None), *((f"nccl{name}", n) for n in (1, 2, 3) for name in ("Send", "Recv"))]
+    assert found.notices["group-without-end"].count == 1
+
+
 @pytest.mark.parametrize("normalized", [False, True])
 def test_open_ranges_last_to_the_end_of_the_capture(tmp_path: Path, normalized: bool) -> None:
     """Times of the session, and times since 1970 (--ts-normalize)."""

@@ -175,13 +175,13 @@ class Ranges:
         written = chosen.column("jsonText")
         json = pc.coalesce(written, self._context.names.of(ids, known).cast(pa.string())) if known.any() else written
         starts = rows.ts[at] + self._context.session.base_ns
-        columns = (parts[at], thread_of(filled(chosen, "globalTid")[0]), starts, starts + rows.dur[at])
+        columns = (parts[at], thread_of(filled(chosen, "globalTid")[0]), starts, starts + rows.dur[at], rows.clamped[at])
         names = texts.take(pa.array(at)).to_pylist()
         blobs, jsons = chosen.column("binaryData").to_pylist(), json.to_pylist()
-        for part, tid, start, end, name, blob, text in zip(*(c.tolist() for c in columns), names, blobs, jsons, strict=True):
+        for part, tid, start, end, is_open, name, blob, text in zip(*(c.tolist() for c in columns), names, blobs, jsons, strict=True):
             facts = self.payloads.facts(blob, text)
             if facts is not None or base_name(name) in RELEVANT:
-                self._nccl.range(part, tid, Call(name, start, end, facts))
+                self._nccl.range(part, tid, Call(name, start, end, facts, is_open))
 
 
 def _of_entries(names: pa.DictionaryArray, flags: pa.Array) -> Flags:

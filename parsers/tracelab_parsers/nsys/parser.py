@@ -15,7 +15,7 @@ class NsysSqliteParser:
     """Reads exports that hold one or several processes: each that did GPU work is a part."""
 
     name = "nsys-sqlite"
-    version = 3
+    version = 4
     title = "Nsight Systems SQLite export"
     kind: SourceKind = "timeline"
     tables: tuple[TableSpec, ...] = (GPU_SPANS, HOST_SPANS, COMM_RECORDS, COMMUNICATORS, GPU_COUNTERS, COUNTER_SAMPLES)

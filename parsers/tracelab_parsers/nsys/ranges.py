@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from tracelab_parsers.nsys.payload import Facts
 
@@ -25,12 +25,13 @@ def base_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A range of NCCL on one thread, in the clock of the source."""
+    """A range of NCCL on one thread, in the clock of the source. `open`: it has no end, which is that of the capture then."""
 
     name: str
     start: int
     end: int
     facts: Facts | None = None
+    open: bool = False
 
 
 @dataclass(slots=True)
@@ -43,49 +44,76 @@ class Unit:
     kernels: list[int] = field(default_factory=list)
 
 
-def units(calls: Iterable[Call], launches: Sequence[int] = ()) -> tuple[list[Unit], int]:  # noqa: PLR0912  # one state machine, read from top to bottom
+def units(calls: Iterable[Call], launches: Sequence[int] = ()) -> tuple[list[Unit], int]:
     """The units of one thread, in the order of time; they never overlap. And the calls in groups whose end was lost.
 
-    Between ncclGroupStart and ncclGroupEnd calls are only noted: what they ask for is launched in the last ncclGroupEnd. A
-    call inside another one's range is a part of it. One that launches kernels itself, at one of `launches` (in order), is in no
-    group: where one seems open, its end was lost, and its calls stand alone.
+    Between ncclGroupStart and ncclGroupEnd calls are only noted: what they ask for is launched in the last ncclGroupEnd, at
+    one of `launches` (in order). A call inside another one's range is a part of it. A call that launches kernels itself is in
+    no group, and an ncclGroupEnd that does ends the outermost one: groups that seem open around them lost their end, and
+    their calls stand alone.
     """
-    out: list[Unit] = []
-    ordered: Sequence[Call] = sorted(calls, key=lambda c: (c.start, -c.end))
-    depth, group_start, open_until = 0, 0, -(1 << 63)
-    group: list[Call] = []
-    grouped: list[Call] | None = None
-    lost = 0
-    for call in ordered:
+    thread = _Thread(launches)
+    for call in _ended(sorted(calls, key=lambda c: (c.start, -c.end))):
+        thread.take(call)
+    thread.give_up()
+    return thread.units, thread.lost
+
+
+def _ended(ordered: Sequence[Call]) -> Iterator[Call]:
+    """The calls, those without end only up to the next one: that is not a part of them."""
+    for n, call in enumerate(ordered, 1):
+        yield replace(call, end=min(call.end, ordered[n].start)) if call.open and n < len(ordered) else call
+
+
+@dataclass
+class _Thread:
+    """What is known at one moment. `begins`: of each open group its start, and how many calls were noted before it."""
+
+    launches: Sequence[int]
+    units: list[Unit] = field(default_factory=list)
+    lost: int = 0
+    noted: list[Call] = field(default_factory=list)
+    begins: list[tuple[int, int]] = field(default_factory=list)
+    inside_until: int = -(1 << 63)
+    whole: list[Call] | None = None
+
+    def take(self, call: Call) -> None:
         name = base_name(call.name)
-        inside = call.start < open_until
-        if depth and not inside and name in OPERATIONS and bisect_left(launches, call.start) < bisect_right(launches, call.end):
-            out += [Unit(c.start, c.end, [c]) for c in group]
-            depth, lost, group = 0, lost + len(group), []
-        if name == _GROUP_START:
-            depth += 1
-            if depth == 1:
-                group_start, group = call.start, []
+        if call.start < self.inside_until:
+            if name in OPERATIONS and self.whole is not None:
+                self.whole.append(call)
+        elif name == _GROUP_START:
+            self.begins.append((call.start, len(self.noted)))
         elif name == _GROUP_END:
-            depth = max(0, depth - 1)
-            if depth == 0:
-                out.append(Unit(min(group_start, call.start) if group else call.start, call.end, group))
-                group_start, group = call.end, []
-        elif name in _WHOLE_GROUPS:
-            if not inside and depth == 0:
-                grouped, open_until = [], call.end
-                out.append(Unit(call.start, call.end, grouped))
-        elif name in OPERATIONS:
-            if inside:
-                if grouped is not None:
-                    grouped.append(call)
-            elif depth:
-                group.append(call)
-                grouped, open_until = None, call.end
-            else:
-                grouped, open_until = None, call.end
-                out.append(Unit(call.start, call.end, [call]))
-    if depth:
-        out += [Unit(c.start, c.end, [c]) for c in group]
-        lost += len(group)
-    return out, lost
+            self._end(call)
+        elif name in OPERATIONS or name in _WHOLE_GROUPS:
+            if self._launches(call):
+                self.give_up()
+            self._stand(call, whole=name in _WHOLE_GROUPS)
+
+    def give_up(self, kept: int = 0) -> None:
+        """The calls of open groups stand alone, all but the last `kept`."""
+        alone = self.noted[: len(self.noted) - kept]
+        self.units += [Unit(c.start, c.end, [c]) for c in alone]
+        self.lost += len(alone)
+        self.noted, self.begins = self.noted[len(alone) :], []
+
+    def _launches(self, call: Call) -> bool:
+        return bisect_left(self.launches, call.start) < bisect_right(self.launches, call.end)
+
+    def _stand(self, call: Call, *, whole: bool) -> None:
+        if self.begins:
+            if whole:
+                return
+            self.noted.append(call)
+        self.inside_until, self.whole = call.end, [] if whole else None
+        if not self.begins:
+            self.units.append(Unit(call.start, call.end, [call] if self.whole is None else self.whole))
+
+    def _end(self, call: Call) -> None:
+        start, before = self.begins.pop() if self.begins else (call.start, 0)
+        if self.begins and not self._launches(call):
+            return
+        self.give_up(len(self.noted) - before)
+        self.units.append(Unit(start if self.noted else call.start, call.end, self.noted))
+        self.noted = []
