@@ -96,16 +96,55 @@ def test_collectives_after_a_lost_end_keep_their_kernels(tmp_path: Path) -> None
     assert found.notices["group-without-end"].count == 1
 
 
-@pytest.mark.parametrize("normalized", [False, True])
-def test_open_ranges_last_to_the_end_of_the_capture(tmp_path: Path, normalized: bool) -> None:
-    """Times of the session, and times since 1970 (--ts-normalize)."""
+_BOOT_NS = 28_254_349_605
+_OF_SESSION = {"startTime": 0, "stopTime": 100_000}
+_OF_BOOT = {"startTime": _BOOT_NS, "stopTime": _BOOT_NS + 100_000}
+_OF_DAY = {"startTime": START_NS, "stopTime": START_NS + 100_000}
+
+
+@pytest.mark.parametrize("kernels", [True, False])
+@pytest.mark.parametrize(
+    ("base", "stated", "normalized"),
+    [
+        (0, {}, False),
+        (0, _OF_SESSION, False),
+        (0, _OF_BOOT, False),  # as Nsight Systems writes it
+        (_BOOT_NS, _OF_BOOT, False),
+        (_BOOT_NS, {"startTime": _BOOT_NS}, False),
+        (START_NS, {}, True),
+        (START_NS, {}, False),  # since 1970, though the export does not say so
+        (START_NS, _OF_BOOT, True),
+        (START_NS, _OF_DAY, True),
+        (START_NS, _OF_DAY, False),
+    ],
+)
+def test_open_ranges_last_to_the_end_of_the_capture(tmp_path: Path, base: int, stated: dict[str, int], normalized: bool, kernels: bool) -> None:
+    """Whatever times count from: the session's start, the host's boot, 1970."""
     export = Export(normalized=normalized)
-    epoch = START_NS if normalized else 0
-    export.kernel("gemm", epoch + 1_000, epoch + 2_000)
-    export.range("open", epoch + 6_000, None)
-    export.add("ANALYSIS_DETAILS", duration=100_000)
-    (row,) = [r for r in _read(export, tmp_path).rows("host_spans") if r["name"] == "open"]
-    assert (row["dur_ns"], row["clamped"]) == (94_000, True)
+    if kernels:
+        export.kernel("gemm", base + 1_000, base + 2_000)
+    export.range("open", base + 6_000, None)
+    export.add("MPI_COLLECTIVES_EVENTS", start=base + 7_000, globalTid=export.tid(), textId=export.string("MPI_Barrier"))
+    export.add("ANALYSIS_DETAILS", **({"duration": 100_000} | stated))
+    rows = {r["name"]: (r["dur_ns"], r["clamped"]) for r in _read(export, tmp_path).rows("host_spans")}
+    assert rows == {"open": (94_000, True), "MPI_Barrier": (93_000, True)}
+
+
+def test_open_ranges_of_an_export_that_shifted_its_times(tmp_path: Path) -> None:
+    export = Export()
+    export.add("META_DATA_EXPORT", name="EXPORT_PARAM_TIME_SHIFT", value="5000000")
+    export.range("open", 5_006_000, None)
+    export.add("ANALYSIS_DETAILS", duration=100_000, **_OF_BOOT)
+    (row,) = _read(export, tmp_path).rows("host_spans")
+    assert row["dur_ns"] == 94_000
+
+
+def test_a_stop_without_a_duration_ends_the_capture(tmp_path: Path) -> None:
+    export = Export()
+    export.range("open", 6_000, None)
+    export.add("ANALYSIS_DETAILS", **_OF_BOOT)
+    (row,) = _read(export, tmp_path).rows("host_spans")
+    assert row["dur_ns"] == 94_000
 
 
 def test_the_smallest_number_is_no_time() -> None:

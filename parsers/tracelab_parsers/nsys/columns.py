@@ -15,7 +15,7 @@ from tracelab_parsers.nsys.notices import Notices
 
 __all__ = [
     "NONE_U32", "Bytes", "Flags", "Ints", "Timed", "coded", "cut_texts", "distinct", "encoded", "filled", "int32_column", "int_column", "no_texts", "pieces_of",
-    "split_by", "table_batch", "timed",
+    "split_by", "table_batch", "timed", "usable_times",
 ]  # fmt: skip
 
 Bytes = npt.NDArray[np.uint8]
@@ -122,6 +122,11 @@ def table_batch(table: TableSpec, columns: dict[str, pa.Array]) -> pa.RecordBatc
     return pa.RecordBatch.from_arrays(arrays, schema=table.arrow)
 
 
+def usable_times(values: Ints, present: Flags) -> Flags:
+    """Where there is a time that can be added to others without leaving 64 bits."""
+    return present & (values > -_MAX_NS) & (values < _MAX_NS)
+
+
 @dataclass(frozen=True)
 class Timed:
     """The rows of a batch that have a usable start; `ts` in the clock of the export's times, `dur` never negative."""
@@ -135,7 +140,7 @@ class Timed:
 def timed(batch: pa.RecordBatch, notices: Notices, table: str, *, end_of_open: int | None = None, points: bool = False) -> Timed:
     """The times of the columns start and end. Rows without end last to `end_of_open`; `points` have none anyway."""
     start, has_start = filled(batch, "start")
-    usable = has_start & (start > -_MAX_NS) & (start < _MAX_NS)
+    usable = usable_times(start, has_start)
     if not usable.all():
         notices.add("bad-time", int(np.count_nonzero(~usable)), table)
         batch = batch.filter(pa.array(usable))
@@ -144,7 +149,7 @@ def timed(batch: pa.RecordBatch, notices: Notices, table: str, *, end_of_open: i
     if points:
         return Timed(batch, start, np.zeros(n, np.int64), np.zeros(n, np.bool_))
     end, has_end = filled(batch, "end")
-    has_end = has_end & (end > -_MAX_NS) & (end < _MAX_NS)
+    has_end = usable_times(end, has_end)
     open_end = np.maximum(start, start if end_of_open is None else end_of_open)
     dur = np.where(has_end, end, open_end) - start
     inverted = dur < 0

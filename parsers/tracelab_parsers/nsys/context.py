@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from tracelab_parsers.nsys.columns import Ints, Timed, timed
+from tracelab_parsers.nsys.columns import Ints, Timed, filled, timed, usable_times
 from tracelab_parsers.nsys.names import Names
 from tracelab_parsers.nsys.notices import Notices
 from tracelab_parsers.nsys.processes import Processes
@@ -29,17 +29,24 @@ class Context:
     processes: Processes
     stored: Counter[str] = field(default_factory=Counter)
     lost: Counter[str] = field(default_factory=Counter)
+    _seen: bool = False
 
-    def timed(self, batch: pa.RecordBatch, table: str, *, end_of_open: int | None = None, points: bool = False) -> Timed:
-        """See `columns.timed`; finds out on the first row whether times count from the Unix epoch."""
-        rows = timed(batch, self.notices, table, end_of_open=end_of_open, points=points)
+    def timed(self, batch: pa.RecordBatch, table: str, *, to_end: bool = False, points: bool = False) -> Timed:
+        """See `columns.timed`; finds out on the first row what times count from. `to_end`: rows without end last to that of the capture."""
+        if not self._seen:
+            self._see(batch)
+        rows = timed(batch, self.notices, table, end_of_open=self.session.end_ns if to_end else None, points=points)
         self.lost[table] += batch.num_rows - len(rows.ts)
-        if len(rows.ts):
-            if not any(self.stored.values()):
-                self.session.see(int(rows.ts[0]))
-            if not self.session.absolute:
-                self.notices.add("time-before-session", int(np.count_nonzero(rows.ts < 0)), table)
+        if len(rows.ts) and not self.session.absolute:
+            self.notices.add("time-before-session", int(np.count_nonzero(rows.ts < 0)), table)
         return rows
+
+    def _see(self, batch: pa.RecordBatch) -> None:
+        start, stated = filled(batch, "start")
+        usable = np.flatnonzero(usable_times(start, stated))
+        if len(usable):
+            self.session.see(int(start[usable[0]]))
+            self._seen = True
 
     def kept(self, rows: Timed, parts: Ints, kind: str) -> tuple[Timed, Ints]:
         """The rows whose process has a part, counted as `kind`; widens the windows of their parts."""

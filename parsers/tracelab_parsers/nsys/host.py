@@ -89,7 +89,7 @@ def other_rows(context: Context) -> Iterator[pa.RecordBatch]:
         table = newest(context.source.tables, name)
         fields = (Field("start"), Field("end"), Field("globalTid"), Field(label))
         for batch in context.source.batches(table, fields) if table is not None else ():
-            rows = context.timed(batch, name, end_of_open=context.session.end_ns)
+            rows = context.timed(batch, name, to_end=True)
             parts = context.processes.parts(*filled(rows.batch, "globalTid"), gpu=False)
             rows, parts = context.kept(rows, parts, name.lower())
             if len(parts):
@@ -140,7 +140,7 @@ class Ranges:
 
     def _rows(self, batch: pa.RecordBatch, *, points: bool) -> Iterator[pa.RecordBatch]:
         context = self._context
-        rows = context.timed(batch, "NVTX_EVENTS", end_of_open=context.session.end_ns, points=points)
+        rows = context.timed(batch, "NVTX_EVENTS", to_end=True, points=points)
         parts = context.processes.parts(*filled(rows.batch, "globalTid"), gpu=False)
         rows, parts = context.kept(rows, parts, "nvtx mark" if points else "nvtx range")
         if not len(parts):

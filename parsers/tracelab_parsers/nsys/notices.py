@@ -28,7 +28,7 @@ _TEXTS: dict[str, _Text] = {
     "bad-value": _Text("warning", "values are of another type than their column and were read as missing", _EXPORT_AGAIN),
     "bad-time": _Text("warning", "rows without a usable start were dropped", _EXPORT_AGAIN),
     "inverted-time": _Text("info", "rows that end before they start have length 0 and are marked as clamped"),
-    "open-range": _Text("info", "rows without an end are marked as clamped; open ranges last to the end of the capture"),
+    "open-range": _Text("info", "rows without an end are marked as clamped; open ranges last to the end of the capture, where the export states it"),
     "time-before-session": _Text("info", "rows begin before the session's start; their times are kept"),
     "no-time-base": _Text(
         "warning",

@@ -40,17 +40,24 @@ _VARIABLE = re.compile(r"(?<![A-Za-z0-9_])(" + "|".join(sorted(_ALLOWED, key=len
 _XLA = re.compile(r"^Xla:.{0,40}#global=(\d{1,7})\b")
 """How XLA names its devices: `Xla:#global=3,local=1,process=1,slice=0#`, the first the device's number in the job."""
 _MOST_ROWS = 200_000
+_SHIFT = re.compile(r"[+-]?[0-9]{1,18}")
 _ABSOLUTE_NS = 10**17
 """Session times are never three years long: what is beyond counts from the Unix epoch."""
 
 
 @dataclass
 class Session:
-    """`epoch_ns` is added to times of the export; None where it states no moment. `gpu_of` maps (pid, CUDA ordinal) to the GPU."""
+    """`epoch_ns` is added to times of the export; None where it states no moment. `gpu_of` maps (pid, CUDA ordinal) to the GPU.
+
+    The capture began at `start_ns` of a clock that exports choose (mostly the time since the host's boot) and took `length_ns`;
+    rows count from the capture's start, but where `since_boot` or `absolute` says otherwise.
+    """
 
     epoch_ns: int | None = None
     absolute: bool = False
     length_ns: int | None = None
+    start_ns: int = 0
+    since_boot: bool = False
     host: str | None = None
     env_rank: int | None = None
     env_world: int | None = None
@@ -63,10 +70,20 @@ class Session:
 
     @property
     def end_ns(self) -> int | None:
-        """The end of the capture as the rows count; None where the file states no length."""
-        if self.length_ns is None or (self.absolute and self.epoch_ns is None):
+        """The end of the capture as the rows count; None where the file does not tell it."""
+        if self.length_ns is None:
             return None
-        return self.length_ns + (self.epoch_ns or 0 if self.absolute else 0)
+        if self.since_boot or (self.absolute and self.start_ns > _ABSOLUTE_NS):
+            return self.start_ns + self.length_ns
+        if self.absolute and self.epoch_ns is None:
+            return None
+        return self.length_ns + (self.epoch_ns or 0 if self.absolute else 0) + self._shift_ns
+
+    @property
+    def _shift_ns(self) -> int:
+        """What the export added to all times (--ts-shift)."""
+        stated = self.facts.get("time_shift", "")
+        return int(stated) if _SHIFT.fullmatch(stated) else 0
 
     @property
     def base_ns(self) -> int:
@@ -79,8 +96,10 @@ class Session:
         return not self.absolute and self.epoch_ns is None
 
     def see(self, ts: int) -> None:
-        """Takes the first time of a row into account: it may count from the Unix epoch without the export saying so."""
+        """Takes the first time of a row into account: it may count from the Unix epoch, or as `start_ns` does, without the export saying so."""
         self.absolute = self.absolute or ts > _ABSOLUTE_NS
+        length = self.length_ns or 0
+        self.since_boot = not self.absolute and length < ts and self.start_ns <= ts <= self.start_ns + length
 
 
 def small_rows(source: Source, name: str, *fields: Field) -> Iterator[dict[str, Any]]:
@@ -156,9 +175,12 @@ def _clock(source: Source, session: Session) -> None:
             # all sessions since one boot of a host share this clock, whatever happens to that of the day
             facts["session_start_system_clock_ns"] = str(row["systemClockNs"])
         break
-    for row in small_rows(source, "ANALYSIS_DETAILS", Field("duration")):
-        if row["duration"] is not None and 0 < row["duration"] < 1 << 60:
-            session.length_ns = row["duration"]
+    for row in small_rows(source, "ANALYSIS_DETAILS", Field("duration"), Field("startTime"), Field("stopTime")):
+        start, length, stop = row["startTime"] or 0, row["duration"], row["stopTime"]
+        if stop is not None and stop > start:
+            length = stop - start
+        if length is not None and 0 < length < 1 << 60 and 0 <= start < 1 << 61 and length > (session.length_ns or 0):
+            session.start_ns, session.length_ns = start, length
     if session.epoch_ns is not None:
         facts["session_start_utc_ns"] = str(session.epoch_ns)
 
