@@ -15,7 +15,7 @@ from tracelab_parsers.nsys.columns import timed
 from tracelab_parsers.nsys.generic import _values
 from tracelab_parsers.nsys.notices import Notices
 from tracelab_parsers.nsys.ranges import Call, units
-from tracelab_parsers.nsys_forms.values import _ints
+from tracelab_parsers.nsys_forms.values import _ints, converted
 
 
 def calls(*rows: tuple[str, int, int]) -> list[Call]:
@@ -175,3 +175,21 @@ def test_timestamps_of_any_unit_are_nanoseconds(unit: str) -> None:
     column = pa.array(np.array([3 * per]), pa.timestamp(unit))
     assert _ints(column).to_pylist() == [3_000_000_000]
     assert _ints(pa.array(np.array([3 * per]), pa.duration(unit))).to_pylist() == [3_000_000_000]
+    assert _ints(pa.array(np.array([3 * per]), pa.timestamp(unit, "Asia/Tokyo"))).to_pylist() == [3_000_000_000]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"), [(pa.time32("s"), 7_200), (pa.time32("ms"), 7_200_000), (pa.time64("us"), 7_200_000_000), (pa.time64("ns"), 7_200 * 10**9)]
+)
+def test_times_of_day_are_nanoseconds(kind: pa.DataType, value: int) -> None:
+    assert converted(pa.array([value], kind), "int")[0].to_pylist() == [7_200 * 10**9]
+
+
+def test_dates_are_nanoseconds() -> None:
+    assert _ints(pa.array([2], pa.date32())).to_pylist() == _ints(pa.array([2 * 86_400_000], pa.date64())).to_pylist() == [172_800 * 10**9]
+
+
+def test_times_beyond_64_bits_are_missing() -> None:
+    """2**60 s are 2**60 * 10**9 ns, of which the lowest 64 bits are 0; 2**63 ns are 9,223,372,036.8 s."""
+    found, bad = converted(pa.array([1 << 60, 9_223_372_037, None, 9_223_372_036, -9_223_372_037], pa.timestamp("s")), "int")
+    assert (found.to_pylist(), bad) == ([None, None, None, 9_223_372_036 * 10**9, None], 3)

@@ -12,6 +12,7 @@ from tracelab_parsers.nsys.source import MAX_TEXT, FieldKind, arrow_type
 __all__ = ["as_bytes", "converted", "multiplied"]
 
 _LIMIT = float(1 << 63)
+_NANOSECONDS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "day": 86_400 * 10**9}
 
 
 def converted(column: pa.Array, kind: FieldKind) -> tuple[pa.Array, int]:
@@ -36,16 +37,26 @@ def _ints(column: pa.Array) -> pa.Array:
         return column.view(pa.int64())
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return column.cast(pa.int64())
-    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
-        return pc.cast(column, pa.timestamp("ns") if pa.types.is_timestamp(kind) else pa.duration("ns"), safe=False).view(pa.int64())
-    if pa.types.is_time64(kind):
-        return pc.cast(column, pa.time64("ns")).view(pa.int64())
+    if pa.types.is_temporal(kind):
+        return _nanoseconds(column)
     if pa.types.is_floating(kind):
         values = column.cast(pa.float64())
         fits = pc.and_(pc.equal(pc.floor(values), values), pc.and_(pc.greater_equal(values, -_LIMIT), pc.less(values, _LIMIT)))
         return pc.if_else(pc.fill_null(fits, False), values, None).cast(pa.int64())
     raw = _bytes(column)
     return _nothing(column, "int") if raw is None else _written_ints(raw)
+
+
+def _nanoseconds(column: pa.Array) -> pa.Array:
+    """Moments and lengths of time in any unit; null where 64 bits do not hold the nanoseconds."""
+    unit = {"date32[day]": "day", "date64[ms]": "ms"}.get(str(column.type)) or getattr(column.type, "unit", None)
+    if unit not in _NANOSECONDS:
+        return _nothing(column, "int")
+    per = _NANOSECONDS[unit]
+    numbers = column.view(pa.int32() if column.type.bit_width == 32 else pa.int64()).cast(pa.int64())
+    most = ((1 << 63) - 1) // per
+    fits = pc.and_(pc.greater_equal(numbers, -most), pc.less_equal(numbers, most))
+    return pc.multiply(pc.if_else(fits, numbers, None), per)
 
 
 def _written_ints(raw: pa.Array) -> pa.Array:
