@@ -180,6 +180,18 @@ def test_events_that_are_json(tmp_path: Path) -> None:
     ]
 
 
+def test_whole_numbers_in_json_stay_exact(tmp_path: Path) -> None:
+    """2**60 + 1 and 2**64 - 1 are no floats; -3, 0.5 and 2**64 are no whole numbers of 64 bits without sign."""
+    export = Export("3.1.2")
+    export.add("GENERIC_EVENT_SOURCES", sourceId=4, data=json.dumps({"Name": "NIC metrics"}))
+    export.add("GENERIC_EVENT_TYPES", typeId=9 << 32, sourceId=4, data=json.dumps({"Name": "mlx5_0"}))
+    values = {"a": 2**60 + 1, "b": str(2**64 - 1), "c": -3, "d": 0.5, "e": 2**64, "f": 7.0}
+    export.add("GENERIC_EVENTS", genericEventId=1, rawTimestamp=0, timestamp=5, typeId=9 << 32, data=json.dumps(values))
+    rows, _ = _samples(export, tmp_path)
+    assert [(r["raw_name"], r["raw"]) for r in rows] == [("a", 2**60 + 1), ("b", 2**64 - 1), ("c", None), ("d", None), ("e", None), ("f", 7)]
+    assert [r["value"] for r in rows] == [2.0**60, 2.0**64, -3.0, 0.5, 2.0**64, 7.0]
+
+
 def test_samples_without_a_session_start_have_no_time(tmp_path: Path) -> None:
     export = Export("3.28.1", epoch_ns=None)
     export.kernel("gemm", 0, 1_000)

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from tracelab_parsers.counters.bulk import Key, Numbers
 from tracelab_parsers.counters.device_kinds import device_kind_of
-from tracelab_parsers.counters.values import read_number
+from tracelab_parsers.counters.values import MAX_RAW, read_number
 from tracelab_parsers.counters.writing import Subject
 from tracelab_parsers.nsys.columns import Ints, filled
 from tracelab_parsers.nsys.context import Context
@@ -140,7 +140,15 @@ def _from_texts(types: _Types, metrics: Metrics, keys: dict[tuple[int, str], Key
     if rows:
         lines, moments = np.array([r[0] for r in rows], np.int64), np.array([r[1] for r in rows], np.int64)
         of, unique = _codes(found)
-        metrics.samples.add(unique, of, lines, numbers_of_floats(np.array([r[2] for r in rows])), ts_ns=metrics.stamps(moments), quality="collector")
+        metrics.samples.add(unique, of, lines, _exact([r[2] for r in rows]), ts_ns=metrics.stamps(moments), quality="collector")
+
+
+def _exact(numbers: list[float]) -> Numbers:
+    """Whole numbers as they are written; a float holds only those up to 2**53."""
+    floats = numbers_of_floats(np.array(numbers, np.float64))
+    whole = np.array([isinstance(n, int) and 0 <= n <= MAX_RAW for n in numbers], np.bool_)
+    raw = np.array([n if w else 0 for n, w in zip(numbers, whole.tolist(), strict=True)], np.uint64)
+    return floats._replace(raw=np.where(whole, raw, floats.raw), whole=whole | floats.whole)
 
 
 def _codes(found: list[Key]) -> tuple[Ints, list[Key]]:
@@ -164,7 +172,7 @@ def _numbers_in(text: str | None) -> Iterator[tuple[str, float]]:
             except ValueError:
                 continue
         if number is not None and abs(number) < 1e300:
-            yield name[:_LONGEST_NAME], float(number)
+            yield name[:_LONGEST_NAME], number
 
 
 def _from_data(context: Context, types: _Types, metrics: Metrics, keys: dict[tuple[int, str], Key], ids: Ints, moments: Ints, kinds: Ints) -> None:
