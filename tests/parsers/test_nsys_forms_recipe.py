@@ -179,6 +179,21 @@ def test_hostile_values_are_counted(tmp_path: Path) -> None:
     assert sum(c.count for c in found.info.event_counts) == 2 * 2 + 3
 
 
+def test_times_beyond_64_bits_are_no_times(tmp_path: Path) -> None:
+    """-2**63 has no positive counterpart, and 2**62 * 1000 ns wrap to 0."""
+    least = -(1 << 63)
+    rows = {"Name": list("abc"), "Projected Start (us)": [least, 1 << 62, 5], "Projected Duration (us)": [1, 1, 1 << 62], "NumGPUOps": [1] * 3}
+    rows |= {"Orig Start": [1, 2, 3], "Orig Duration": [1] * 3, "PID": [1] * 3, "TID": [1] * 3}
+    path = tmp_path / "trace.parquet"
+    pl.DataFrame(rows).write_parquet(path)
+    found = read(RECIPE, path)
+    assert [(r["name"], r["source_ts_ns"], r["dur_ns"], r["clamped"]) for r in found.rows("gpu_spans")] == [("c", 5_000, 0, True)]
+    assert found.counts()["bad-time"] == 2
+    rows |= {"Projected Start (us)": [1, 2, 3], "Orig Start": [least, 2, 3]}
+    pl.DataFrame(rows).write_parquet(path)
+    assert [r["name"] for r in read(RECIPE, path).rows("host_spans")] == ["b", "c"]
+
+
 def test_a_cut_file_is_an_error(exports: list[Export], tmp_path: Path) -> None:
     path = write_projection(exports[0], tmp_path / "trace.parquet")
     path.write_bytes(path.read_bytes()[:-100])

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from tracelab.plugins import Emitter, EventCount, Part, SourceInfo
 from tracelab.tables import GPU_SPANS, HOST_SPANS
-from tracelab_parsers.nsys.columns import Flags, Ints, coded, encoded, filled, int32_column, int_column, no_texts, table_batch
+from tracelab_parsers.nsys.columns import Flags, Ints, coded, encoded, filled, int32_column, int_column, no_texts, table_batch, usable_times
 from tracelab_parsers.nsys.ranges import OPERATIONS, base_name
 from tracelab_parsers.nsys.source import Field
 from tracelab_parsers.nsys_forms.columnar import ColumnarSource
@@ -30,7 +30,7 @@ _GPU_KINDS = ("kernel", "annotation")
 _NCCL = "NCCL:"
 _HLO = re.compile(r"hlo_op=([\w.-]{1,100})")
 _BACKEND = re.compile(r"^(?:\w+:)?(?:nccl|c10d)::?\w+", re.IGNORECASE)
-_MAX_NS = 1 << 61
+_MOST = (1 << 63) - 1
 _MOST_PARTS = 4096
 _MOST_PARENTS = 1_000_000
 _NAMES = ("name", "projstart", "projduration", "origstart", "origduration", "pid", "tid", "operations", "children", "range", "parent", "rank")
@@ -114,7 +114,7 @@ class Projection:
         anonymous = batch.column("name").is_null().to_numpy(zero_copy_only=False) | ("origstart" in self.fields) & ~has_original
         self.notices.add("unattributed-work", int(np.count_nonzero(anonymous)))
         self.lost["gpu work outside ranges"] += int(np.count_nonzero(anonymous))
-        usable = has_start & (np.abs(start) < _MAX_NS) & (np.abs(original) < _MAX_NS)
+        usable = usable_times(start, has_start) & (usable_times(original, has_original) | ~has_original)
         bad = ~usable & ~anonymous
         self.notices.add("bad-time", int(np.count_nonzero(bad)), TABLE.lower())
         self.lost["projected range"] += int(np.count_nonzero(bad))
@@ -165,7 +165,7 @@ class Projection:
     def _timed(self, batch: pa.RecordBatch, prefix: str) -> tuple[Ints, Ints, Flags]:
         ts, _ = _ints(batch, f"{prefix}start", self.units)
         dur, stated = _ints(batch, f"{prefix}duration", self.units)
-        fits = stated & (dur >= 0) & (dur < _MAX_NS)
+        fits = usable_times(dur, stated & (dur >= 0))
         self.notices.add("inverted-time", int(np.count_nonzero(stated & ~fits)), TABLE.lower())
         return ts, np.where(fits, dur, 0), ~fits
 
@@ -224,11 +224,13 @@ class Projection:
 
 
 def _ints(batch: pa.RecordBatch, name: str, units: Mapping[str, int] | None = None) -> tuple[Ints, Flags]:
-    """The numbers of a column and where there are any; nothing where the report has no such column."""
+    """The numbers of a column and where there are any; nothing where the report has no such column. What is beyond 64 bits in ns, is the largest number."""
     if name not in batch.schema.names:
         return np.zeros(batch.num_rows, np.int64), np.zeros(batch.num_rows, np.bool_)
     values, known = filled(batch, name)
-    return values * ((units or {}).get(name, 1)), known
+    unit = (units or {}).get(name, 1)
+    most = _MOST // unit
+    return np.where((values >= -most) & (values <= most), values * unit, _MOST), known
 
 
 def _operation(name: str, parent: str) -> str | None:
