@@ -96,6 +96,21 @@ def test_collectives_after_a_lost_end_keep_their_kernels(tmp_path: Path) -> None
     assert found.notices["group-without-end"].count == 1
 
 
+def test_launches_of_another_process_are_not_joined(tmp_path: Path) -> None:
+    """Correlations have 32 bits: 2**32 + 5 of the first process is none, and not 5 of the second."""
+    export = Export(pid=4000)
+    export.nccl_domain()
+    export.nccl("ncclAllReduce", 0, 1_000, thread=77)
+    export.kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL()", 2_000, 3_000, correlation=(1 << 32) + 5)
+    export.process(4001)
+    export.nccl_domain()
+    export.nccl("ncclAllReduce", 0, 1_000, thread=77)
+    export.call("cudaLaunchKernel", 100, 200, 5, thread=77)
+    export.kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL()", 4_000, 5_000, correlation=5)
+    found = _read(export, tmp_path)
+    assert [(r["part"], r["correlation"]) for r in found.rows("comm_records")] == [(0, None), (1, 5)]
+
+
 _BOOT_NS = 28_254_349_605
 _OF_SESSION = {"startTime": 0, "stopTime": 100_000}
 _OF_BOOT = {"startTime": _BOOT_NS, "stopTime": _BOOT_NS + 100_000}

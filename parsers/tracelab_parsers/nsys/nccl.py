@@ -33,7 +33,9 @@ _MAX_KEY = 1 << 32
 
 
 def _keys(parts: Ints, correlations: Ints) -> Ints:
-    return parts << 32 | correlations
+    """Part and correlation in one number; -1 where there is no correlation, or one of more than 32 bits."""
+    usable = (correlations > 0) & (correlations < _MAX_KEY)
+    return np.where(usable, parts << 32 | correlations, -1)
 
 
 @dataclass
@@ -61,13 +63,11 @@ class Nccl:
     def launches(self, parts: Ints, correlations: Ints, tids: Ints, ts: Ints) -> None:
         """Adds those runtime and driver calls that launched one of the kernels."""
         if self._wanted is None:
-            self._wanted = (
-                np.unique(np.concatenate([_keys(p, c)[(c > 0) & (c < _MAX_KEY)] for p, c, _, _ in self._kernels])) if self._kernels else np.zeros(0, np.int64)
-            )
+            found = np.unique(np.concatenate([np.zeros(0, np.int64), *(_keys(p, c) for p, c, _, _ in self._kernels)]))
+            self._wanted = found[found >= 0]
         if not len(self._wanted):
             return
-        usable = (correlations > 0) & (correlations < _MAX_KEY)
-        keys = np.where(usable, _keys(parts, correlations), -1)
+        keys = _keys(parts, correlations)
         at = np.minimum(np.searchsorted(self._wanted, keys), len(self._wanted) - 1)
         hit = self._wanted[at] == keys
         if hit.any():
@@ -115,7 +115,7 @@ class Nccl:
         keys, tids, ts = keys[first], tids[first], ts[first]
         mine = _keys(part, correlation)
         at = np.minimum(np.searchsorted(keys, mine), len(keys) - 1)
-        for number in np.flatnonzero((keys[at] == mine) & (correlation > 0) & (correlation < _MAX_KEY)).tolist():
+        for number in np.flatnonzero(keys[at] == mine).tolist():
             out[int(part[number]), int(tids[at[number]])].append((int(ts[at[number]]), number))
         for launches in out.values():
             launches.sort()
