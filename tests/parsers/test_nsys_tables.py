@@ -301,15 +301,31 @@ def test_metrics_of_gpus_cards_and_switches(tmp_path: Path) -> None:
     export.add("NET_IB_DEVICE_INFO", guid=guid, name="leaf-3")
     export.add("NET_IB_SWITCH_METRIC", start=5_000, end=6_000, globalId=guid, portId=30, metricsListId=1, metricsIdx=0, value=9)
     export.add("NET_IB_SWITCH_METRIC", start=6_000, end=7_000, globalId=-2, portId=30, metricsListId=1, metricsIdx=0, value=9)
+    # a GPU that no process used
+    export.add("GPU_METRICS", rawTimestamp=1, timestamp=2_500, typeId=(5 << 32) + 6, metricId=3, value=4)
     found = _read(export, tmp_path)
-    assert [(r["source_ts_ns"] - START_NS, r["device"], r["counter"], r["value"]) for r in found.rows("gpu_counters")] == [
-        (2_000, 1, "SMs Active [Throughput %]", 87.0),
-        (3_000, None, "mlx5_bond_0 port 1: IB: Bytes sent", 12_345.0),
-        (4_000, None, "mlx5_bond_0 port 1: metric 1.9", 1.0),
-        (5_000, None, "leaf-3 port 30: IB: Bytes sent", 9.0),
-        (6_000, None, "switch 0xfffffffffffffffe port 30: IB: Bytes sent", 9.0),
+    rows = [row for batch in found.batches["counter_samples"] for row in batch.to_pylist()]
+    columns = ("node", "device", "port", "raw_name", "value")
+    # without a unit they are levels, taken at the end of their interval
+    assert [(r["source_ts_ns"] - START_NS, *(r[c] for c in columns)) for r in rows] == [
+        (2_000, "node-0", "1", None, "SMs Active [Throughput %]", pytest.approx(0.87)),
+        (2_500, "node-0", "6", None, "metric 3", 4.0),
+        (4_000, "node-0", "mlx5_bond_0", 1, "IB: Bytes sent", 12_345.0),
+        (4_000, "node-0", "mlx5_bond_0", 1, "metric 1.9", 1.0),
+        (6_000, "leaf-3", None, 30, "IB: Bytes sent", 9.0),
+        (7_000, "switch 0xfffffffffffffffe", None, 30, "IB: Bytes sent", 9.0),
     ]
+    assert [(p.part, p.device) for p in found.info.parts] == [(0, 1)]
+    assert "gpu_counters" not in found.batches  # of no rank
     assert found.notices["inverted-time"].count == 1
+
+
+def test_metrics_alone_are_of_no_process(tmp_path: Path) -> None:
+    export = Export("3.28.1", host="node-7")
+    export.add("GPU_METRICS", rawTimestamp=1, timestamp=2_000, typeId=(5 << 32) + 1, metricId=3, value=None)
+    found = _read(export, tmp_path)
+    assert [(p.rank, p.pid, p.device, p.host) for p in found.info.parts] == [(None, None, None, "node-7")]
+    assert [(c.kind, c.count, c.stored) for c in found.info.event_counts] == [("gpu metric", 1, True)]
 
 
 def test_gpus_by_their_index_on_the_host(tmp_path: Path) -> None:

@@ -1,23 +1,22 @@
-"""Hardware metrics of GPUs, network cards and InfiniBand switches: rows of `gpu_counters` and of `counter_samples`.
+"""Hardware metrics of GPUs, network cards and InfiniBand switches, as rows of `counter_samples`: they are of machines, not of ranks.
 
 Metrics of networks are rates over the interval between two samples; what was counted in it is their product.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
 from tracelab.plugins import Emitter
-from tracelab.tables import GPU_COUNTERS
 from tracelab_parsers.counters.bulk import Bulk, Key, Numbers
 from tracelab_parsers.counters.device_kinds import device_kind_of
 from tracelab_parsers.counters.meanings import Meaning
 from tracelab_parsers.counters.writing import Subject
-from tracelab_parsers.nsys.columns import Flags, Ints, Timed, encoded, filled, int32_column, table_batch
+from tracelab_parsers.nsys.columns import Flags, Ints, Timed, filled
 from tracelab_parsers.nsys.context import Context
 from tracelab_parsers.nsys.fields import FieldTypes
 from tracelab_parsers.nsys.metric_names import gpu_meaning, is_clock, network_metric
@@ -56,7 +55,7 @@ class Metrics:
         self.samples = Bulk(self.emit)
 
     def read(self) -> None:
-        """Emits all samples. In `gpu_counters`, those of network devices are named after the device and count to the first part."""
+        """Adds all of them to `samples`."""
         self._gpus()
         source = self.context.source
         listed = small_rows(source, "TARGET_INFO_NETWORK_METRICS", Field("metricsListId"), Field("metricsIdx"), Field("name", "text"), Field("unit", "text"))
@@ -102,24 +101,6 @@ class Metrics:
                 found[row["globalId"]] = by_nic[row["nicId"]]
         return found
 
-    def _counters(self, rows: Timed, values: _Floats, names: Sequence[str], codes: Ints, device: pa.Array, parts: Ints, kind: str) -> None:
-        """Rows of `gpu_counters`."""
-        usable = np.isfinite(values)
-        self.context.lost[kind] += int(np.count_nonzero(~usable))
-        self.context.stored[kind] += int(np.count_nonzero(usable))
-        batch = table_batch(
-            GPU_COUNTERS,
-            {
-                "part": pa.array(parts.astype(np.int16)),
-                "source_ts_ns": pa.array(rows.ts + self.context.session.base_ns),
-                "device": device,
-                "counter": encoded(pa.array(names, pa.string()).take(pa.array(codes))),
-                "value": pa.array(values),
-            },
-        ).filter(pa.array(usable))
-        if batch.num_rows:
-            self.emit.batch(GPU_COUNTERS, batch)
-
     def _gpus(self) -> None:
         context = self.context
         table = newest(context.source.tables, "GPU_METRICS")
@@ -127,7 +108,6 @@ class Metrics:
             return
         fields = (Field("typeId"), Field("metricId"), Field("metricName", "text"))
         named = {(r["typeId"], r["metricId"]): str(r["metricName"]) for r in small_rows(context.source, "TARGET_INFO_GPU_METRICS", *fields) if r["metricName"]}
-        by_device = {p.device: n for n, p in reversed(list(enumerate(context.processes.all))) if p.device is not None}
         types = FieldTypes.read(context.source)
         line = 1
         for batch in context.source.batches(table, (*_GPU[:3], Field("value")) if types.bits else _GPU):
@@ -143,11 +123,7 @@ class Metrics:
             names = [named.get(k) or types.name(k, context.names) or f"metric {k[1]}" for k in keys]
             values = rows.batch.column("value").cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy(zero_copy_only=False).copy()
             made = [self._gpu_key(k, name, values, positions == at, rows, types) for at, (k, name) in enumerate(zip(keys, names, strict=True))]
-            # the lowest byte of the type is the GPU's index on its host
-            devices = of_type & 0xFF
-            parts = np.array([by_device.get(d, 0) for d in range(256)], np.int64)[devices]
-            context.processes.ensure_one()
-            self._counters(rows, values, names, positions, int32_column(devices, np.ones(n, np.bool_)), parts, "gpu metric")
+            context.stored["gpu metric"] += n
             self.samples.add(made, positions, np.arange(line, line + n), numbers_of_floats(values), ts_ns=self.stamps(rows.ts), quality="collector")
             line += n
 
@@ -161,7 +137,7 @@ class Metrics:
         if is_clock(name):
             values[at] = np.where(values[at] < 0, values[at] + 2.0**32, values[at])
             scale = 1e6 if np.nanmax(values[at], initial=0.0) < _SLOWEST_HZ else 1.0
-        index = key[0] & 0xFF
+        index = key[0] & 0xFF  # of the GPU on its host
         session = self.context.session
         subject = Subject("gpu", str(index), node=session.host, node_kind="host", uid=session.gpu_uuids.get(index))
         return Key(subject, name, gpu_meaning(name, scale))
@@ -184,18 +160,16 @@ class Metrics:
                 continue
             ids = np.stack([filled(rows.batch, c, -1)[0] for c in ("globalId", "portId", "metricsListId", "metricsIdx")], axis=1)
             unique, positions = np.unique(ids, axis=0, return_inverse=True)
-            names, keys, lengths = [], [], []
+            keys, lengths = [], []
             for of, port, listed, index in unique.tolist():
                 name, unit = named.get((listed, index)) or (f"metric {listed}.{index}", None)
                 card = device(of)
                 metric = network_metric(name, unit, ethernet=card.ethernet)
-                names.append(f"{card.name}{f' port {port}' if port >= 0 else ''}: {name}")
                 keys.append(Key(self._subject(card, port, at_switch=at_switch), name, metric.meaning))
                 lengths.append(metric.per_ns)
             codes = positions.ravel()
             values = rows.batch.column("value").fill_null(np.nan).to_numpy(zero_copy_only=False)
-            context.processes.ensure_one()
-            self._counters(rows, values, names, codes, pa.nulls(n, pa.int32()), np.zeros(n, np.int64), table.lower())
+            context.stored[table.lower()] += n
             per = np.array(lengths)[codes]
             counted = values * np.where(per > 0, rows.dur / np.where(per > 0, per, 1), 1)
             interval = np.where(per > 0, rows.dur, np.iinfo(np.int64).min)

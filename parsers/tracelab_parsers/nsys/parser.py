@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tracelab.plugins import Emitter, Gathering, Match, SourceFile, SourceInfo, SourceKind
-from tracelab.tables import COMM_RECORDS, COMMUNICATORS, COUNTER_SAMPLES, GPU_COUNTERS, GPU_SPANS, HOST_SPANS, TableSpec
+from tracelab.tables import COMM_RECORDS, COMMUNICATORS, COUNTER_SAMPLES, GPU_SPANS, HOST_SPANS, TableSpec
 from tracelab_parsers.nsys.sniffing import sniff_export
 
 __all__ = ["PARSER", "NsysSqliteParser"]
@@ -18,7 +18,7 @@ class NsysSqliteParser:
     version = 4
     title = "Nsight Systems SQLite export"
     kind: SourceKind = "timeline"
-    tables: tuple[TableSpec, ...] = (GPU_SPANS, HOST_SPANS, COMM_RECORDS, COMMUNICATORS, GPU_COUNTERS, COUNTER_SAMPLES)
+    tables: tuple[TableSpec, ...] = (GPU_SPANS, HOST_SPANS, COMM_RECORDS, COMMUNICATORS, COUNTER_SAMPLES)
     option_names: tuple[str, ...] = ()
 
     def sniff(self, path: Path, head: bytes) -> Match | None:

@@ -87,11 +87,6 @@ class Processes:
         self.all.append(Process(key))
         return self._numbers[key]
 
-    def ensure_one(self) -> None:
-        """Makes a part for rows that belong to no process, where there is none yet."""
-        if not self.all:
-            self.all.append(Process(_NO_PROCESS))
-
     def extend(self, parts: Ints, rows: Timed, base: int) -> None:
         """Widens the windows of the parts; times that the export cut say nothing about them."""
         ts, ends = rows.ts, rows.ts + rows.dur
