@@ -112,7 +112,7 @@ def no_texts(n: int) -> pa.DictionaryArray:
 
 def encoded(values: pa.Array) -> pa.DictionaryArray:
     """A text column as a dictionary column."""
-    return pc.dictionary_encode(values).cast(pa.dictionary(pa.int32(), pa.string()))
+    return pc.dictionary_encode(values)
 
 
 def table_batch(table: TableSpec, columns: dict[str, pa.Array]) -> pa.RecordBatch:
@@ -137,22 +137,22 @@ class Timed:
     clamped: Flags
 
 
-def timed(batch: pa.RecordBatch, notices: Notices, table: str, *, end_of_open: int | None = None, points: bool = False) -> Timed:
-    """The times of the columns start and end. Rows without end last to `end_of_open`; `points` have none anyway."""
-    start, has_start = filled(batch, "start")
-    usable = usable_times(start, has_start)
+def timed(batch: pa.RecordBatch, notices: Notices, table: str, *, start: str = "start", end_of_open: int | None = None, points: bool = False) -> Timed:
+    """The times of the columns `start` and end. Rows without end last to `end_of_open`; `points` have none anyway."""
+    ts, has_start = filled(batch, start)
+    usable = usable_times(ts, has_start)
     if not usable.all():
         notices.add("bad-time", int(np.count_nonzero(~usable)), table)
         batch = batch.filter(pa.array(usable))
-        start = start[usable]
-    n = len(start)
+        ts = ts[usable]
+    n = len(ts)
     if points:
-        return Timed(batch, start, np.zeros(n, np.int64), np.zeros(n, np.bool_))
+        return Timed(batch, ts, np.zeros(n, np.int64), np.zeros(n, np.bool_))
     end, has_end = filled(batch, "end")
     has_end = usable_times(end, has_end)
-    open_end = np.maximum(start, start if end_of_open is None else end_of_open)
-    dur = np.where(has_end, end, open_end) - start
+    open_end = np.maximum(ts, ts if end_of_open is None else end_of_open)
+    dur = np.where(has_end, end, open_end) - ts
     inverted = dur < 0
     notices.add("inverted-time", int(np.count_nonzero(inverted)), table)
     notices.add("open-range", int(np.count_nonzero(~has_end)), table)
-    return Timed(batch, start, np.maximum(dur, 0), inverted | ~has_end)
+    return Timed(batch, ts, np.maximum(dur, 0), inverted | ~has_end)

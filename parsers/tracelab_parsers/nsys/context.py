@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from tracelab_parsers.nsys.columns import Ints, Timed, filled, timed, usable_times
+from tracelab_parsers.nsys.columns import Flags, Ints, Timed, filled, timed, usable_times
 from tracelab_parsers.nsys.names import Names
 from tracelab_parsers.nsys.notices import Notices
 from tracelab_parsers.nsys.processes import Processes
@@ -31,21 +31,20 @@ class Context:
     lost: Counter[str] = field(default_factory=Counter)
     _seen: bool = False
 
-    def timed(self, batch: pa.RecordBatch, table: str, *, to_end: bool = False, points: bool = False) -> Timed:
+    def timed(self, batch: pa.RecordBatch, table: str, *, start: str = "start", to_end: bool = False, points: bool = False) -> Timed:
         """See `columns.timed`; finds out on the first row what times count from. `to_end`: rows without end last to that of the capture."""
         if not self._seen:
-            self._see(batch)
-        rows = timed(batch, self.notices, table, end_of_open=self.session.end_ns if to_end else None, points=points)
+            self._see(*filled(batch, start))
+        rows = timed(batch, self.notices, table, start=start, end_of_open=self.session.end_ns if to_end else None, points=points)
         self.lost[table] += batch.num_rows - len(rows.ts)
         if len(rows.ts) and not self.session.absolute:
             self.notices.add("time-before-session", int(np.count_nonzero(rows.ts < 0)), table)
         return rows
 
-    def _see(self, batch: pa.RecordBatch) -> None:
-        start, stated = filled(batch, "start")
-        usable = np.flatnonzero(usable_times(start, stated))
+    def _see(self, times: Ints, stated: Flags) -> None:
+        usable = np.flatnonzero(usable_times(times, stated))
         if len(usable):
-            self.session.see(int(start[usable[0]]))
+            self.session.see(int(times[usable[0]]))
             self._seen = True
 
     def kept(self, rows: Timed, parts: Ints, kind: str) -> tuple[Timed, Ints]:

@@ -111,8 +111,7 @@ class Metrics:
         types = FieldTypes.read(context.source)
         line = 1
         for batch in context.source.batches(table, (*_GPU[:3], Field("value")) if types.bits else _GPU):
-            columns = ["start" if n == "timestamp" else n for n in batch.schema.names]
-            rows = context.timed(batch.rename_columns(columns), "GPU_METRICS", points=True)
+            rows = context.timed(batch, "GPU_METRICS", start="timestamp", points=True)
             n = len(rows.ts)
             if not n:
                 continue

@@ -103,7 +103,7 @@ def generic_metrics(context: Context, metrics: Metrics) -> None:
     kinds: list[Ints] = []
     keys: dict[tuple[int, str], Key] = {}
     for batch in context.source.batches(table, _EVENTS):
-        rows = context.timed(batch.rename_columns([n if n != "timestamp" else "start" for n in batch.schema.names]), "GENERIC_EVENTS", points=True)
+        rows = context.timed(batch, "GENERIC_EVENTS", start="timestamp", points=True)
         kind, _ = filled(rows.batch, "typeId")
         at = np.flatnonzero(np.isin(kind, wanted))
         context.stored["plugin metric"] += len(at)

@@ -15,7 +15,7 @@ from tracelab_parsers.nsys.joins import Joins
 from tracelab_parsers.nsys.names import api_name, split_operator
 from tracelab_parsers.nsys.nccl import Nccl
 from tracelab_parsers.nsys.payload import Payloads
-from tracelab_parsers.nsys.processes import process_key, thread_of
+from tracelab_parsers.nsys.processes import pid_of, process_key, thread_of
 from tracelab_parsers.nsys.ranges import RELEVANT, Call, base_name
 from tracelab_parsers.nsys.source import Field, newest
 
@@ -53,7 +53,7 @@ def _spans(context: Context, rows: Timed, parts: Ints, kinds: pa.DictionaryArray
         "dur_ns": pa.array(rows.dur),
         "kind": kinds,
         "name": names,
-        "pid": int_column(process_key(ids) & 0xFFFFFF, known),
+        "pid": int_column(pid_of(process_key(ids)), known),
         "tid": int_column(thread_of(ids), known),
         "clamped": pa.array(rows.clamped),
     }
@@ -127,7 +127,7 @@ class Ranges:
             texts = self._texts(batch).to_pylist()
             for text, tid, domain in zip(texts, *(batch.column(c).to_pylist() for c in ("globalTid", "domainId")), strict=True):
                 if text and tid is not None and domain is not None:
-                    self._domains[int(process_key(np.array([tid]))[0]), domain] = text[:100]
+                    self._domains[process_key(tid), domain] = text[:100]
 
     def _texts(self, batch: pa.RecordBatch) -> pa.Array:
         """Texts, written in place or registered."""

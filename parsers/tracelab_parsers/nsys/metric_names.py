@@ -12,7 +12,7 @@ __all__ = ["NetworkMetric", "generic_meaning", "gpu_meaning", "is_clock", "netwo
 
 _RATE = re.compile(r"\s*([A-Za-z]+)\s*/\s*(ns|us|ms|s)\s*")
 _LENGTHS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
-_UNITS = {"byte": "byte", "packet": "packet", "tick": "tick", "event": "event", "bit": "bit"}
+_UNITS = frozenset({"byte", "packet", "tick", "event", "bit"})
 _NETWORK = re.compile(r"(?:(IB|Eth|RoCE|IPoIB)\s*:\s*)?(Bytes|Packets|CNPs) (sent|received)|(?:(IB|Eth|RoCE)\s*:\s*)?(Send waits)", re.IGNORECASE)
 _WITH_UNIT = re.compile(r"(.*?)\s*\[([^\[\]]*)\]\s*", re.DOTALL)
 _WAY = re.compile(r"(?<![A-Za-z])(?:(TX|sent)|(RX|received))(?![A-Za-z])", re.IGNORECASE)
@@ -39,7 +39,8 @@ def network_metric(name: str, unit: str | None, *, ethernet: bool) -> NetworkMet
     A rate over an interval gives what was counted in it. `ethernet`: what the card calls InfiniBand is RDMA over Ethernet.
     """
     rate = _RATE.fullmatch(unit or "")
-    base = _UNITS.get(rate.group(1).lower().removesuffix("s"), "event") if rate is not None else None
+    counted = rate.group(1).lower().removesuffix("s") if rate is not None else None
+    base = "event" if counted is not None and counted not in _UNITS else counted
     way = _WAY.search(name)
     direction = None if way is None else "tx" if way.group(1) else "rx"
     per_ns = _LENGTHS[rate.group(2)] if rate is not None else 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 
@@ -19,16 +20,17 @@ _MOST = 4_096
 _NOWHERE = -1
 _NO_PROCESS = -1
 """Stands for the process of rows that name none."""
+_Ids = TypeVar("_Ids", int, Ints)
 
 
-def process_key(ids: Ints) -> Ints:
+def process_key(ids: _Ids) -> _Ids:
     """Hardware, machine and process number of each id; the highest bit may be set, which makes it negative."""
     return ids >> _TID_BITS & _KEY_MASK
 
 
-def pid_of(key: int) -> int | None:
-    """The process number, as its container counts it."""
-    return key & _PID_MASK if key != _NO_PROCESS else None
+def pid_of(keys: _Ids) -> _Ids:
+    """The process number in each key, as its container counts it."""
+    return keys & _PID_MASK
 
 
 def thread_of(ids: Ints) -> Ints:
@@ -44,6 +46,11 @@ class Process:
     start_ns: int | None = None
     end_ns: int | None = None
     kernels: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def pid(self) -> int | None:
+        """The process number; None where the rows name no process."""
+        return pid_of(self.key) if self.key != _NO_PROCESS else None
 
     @property
     def device(self) -> int | None:
@@ -98,7 +105,7 @@ class Processes:
 
     def device_index(self, part: int, ordinals: Ints, gpu_of: Mapping[tuple[int, int], int]) -> Ints:
         """GPUs of the host by the ordinals that a process knows them by, where the export tells; else the ordinals."""
-        pid = pid_of(self.all[part].key)
+        pid = self.all[part].pid
         table = {cuda: gpu for (p, cuda), gpu in gpu_of.items() if p == pid}
         if not table:
             return ordinals

@@ -17,7 +17,7 @@ from tracelab_parsers.nsys.joins import Joins
 from tracelab_parsers.nsys.names import Names
 from tracelab_parsers.nsys.nccl import Nccl
 from tracelab_parsers.nsys.notices import Notices
-from tracelab_parsers.nsys.processes import Process, Processes, pid_of
+from tracelab_parsers.nsys.processes import Process, Processes
 from tracelab_parsers.nsys.session import Session, read_session
 from tracelab_parsers.nsys.source import Field, Source, newest
 
@@ -103,7 +103,7 @@ def _part(context: Context, nccl: Nccl, number: int, rank: int | None, world: in
         rank=rank,
         world_size=world,
         host=session.host,
-        pid=pid_of(process.key),
+        pid=process.pid,
         device=device,
         gpu=_gpu(session, process),
         job=f"{whole[0]:#x}" if len(whole) == 1 else None,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tracelab_parsers.nsys.processes import process_key
 from tracelab_parsers.nsys.source import Field, Source, newest
 
 __all__ = ["Session", "read_session", "small_rows"]
@@ -142,7 +143,7 @@ def read_session(source: Source) -> Session:
     _gpus(source, session)
     for row in small_rows(source, "MPI_RANKS", Field("globalTid"), Field("rank")):
         if row["globalTid"] is not None and row["rank"] is not None and row["rank"] >= 0:
-            session.mpi_rank.setdefault(row["globalTid"] >> 24 & 0xFFFFFFFFFF, row["rank"])
+            session.mpi_rank.setdefault(process_key(row["globalTid"]), row["rank"])
     return session
 
 
