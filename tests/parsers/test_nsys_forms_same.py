@@ -169,6 +169,7 @@ def test_another_table_stands_for_a_folder_whose_texts_are_lost(run: Simulation,
     rows = read(FOLDER, found.path)
     assert {r["name"] for r in rows.rows("gpu_spans") if r["kind"] == "kernel"} == {"(unnamed)"}
     assert {"table-damaged", "unnamed"} <= set(rows.notices)
+    assert "StringIds" in rows.notices["unnamed"].hint
     assert rows.info.truncated
 
 

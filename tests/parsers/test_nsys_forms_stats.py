@@ -115,6 +115,7 @@ def test_work_of_one_process_is_its_own_and_of_several_is_nobodys(tmp_path: Path
     _write(tmp_path / "r_cuda_api_trace.csv", API + "999000,100,cudaFree_v3020,0,20,5555,5555,20,python3\n")
     found = read(STATS, first)
     assert found.counts()["no-process-stated"] == 6
+    assert found.notices["no-process-stated"].hint.startswith("export the capture itself")
     assert len(found.rows("gpu_spans")) == 6
 
 

@@ -285,3 +285,19 @@ def test_a_file_whose_rest_is_zeros_ends(begin: int, tmp_path: Path) -> None:
     found = read(PARSER, tmp_path / "r.sqlite")
     assert "table-damaged" in found.notices
     assert len({r["source_ts_ns"] for r in found.rows("gpu_spans")}) == _kernels(found) <= 300
+
+
+def test_notices_of_loss_say_what_to_do() -> None:
+    """Their hints begin with what to do."""
+    notices = Notices()
+    codes = ("bad-value", "bad-time", "unnamed", "no-rank", "too-many-processes", "no-kernels-but-launches")
+    for code in codes:
+        notices.add(code)
+    assert {n.code: n.hint.split()[0] for n in notices.all()} == {
+        "bad-value": "export",
+        "bad-time": "export",
+        "unnamed": "export",
+        "no-rank": "name",
+        "too-many-processes": "record",
+        "no-kernels-but-launches": "do",
+    }

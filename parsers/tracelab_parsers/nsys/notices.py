@@ -36,14 +36,14 @@ _TEXTS: dict[str, _Text] = {
         "clocks of different files can only be compared through their collectives; export with the table TARGET_INFO_SESSION_START_TIME",
     ),
     "shifted-times": _Text("info", "the export shifted all times by a stated amount (--ts-shift); they are used as they are"),
-    "unnamed": _Text("info", "rows whose name is missing"),
+    "unnamed": _Text("info", "rows whose name is missing are called (unnamed)", "export the report again, with the table StringIds, which holds the names"),
     "no-kernels": _Text(
         "warning", "the export holds no kernels: what the GPU did is unknown", "record with nsys profile -t cuda,nvtx, and let the capture window cover a step"
     ),
     "no-kernels-but-launches": _Text(
         "warning",
-        "kernels were launched but no GPU event was recorded",
-        "the GPU was not idle: the process was killed before it flushed, CUPTI failed, or the export left the tables out",
+        "kernels were launched but no GPU event was recorded: the process was killed before it flushed, CUPTI failed, or the export left the tables out",
+        "do not take the GPU for idle: export all tables, or record again and let the process end by itself",
     ),
     "no-runtime-calls": _Text("info", "the export holds no calls of the CUDA API: launches are unknown", "record with nsys profile -t cuda"),
     "no-ranges": _Text("info", "the export holds no NVTX ranges: no steps, no sizes of collectives", "record with nsys profile -t cuda,nvtx"),

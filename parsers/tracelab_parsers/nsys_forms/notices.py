@@ -26,7 +26,11 @@ _TEXTS: Mapping[str, tuple[Severity, str, str]] = {
         "the file is a report made from a capture: sizes and communicators of collectives, the time of day and the host are not in it",
         f"export the capture itself: {EXPORT_COMMAND} report.nsys-rep",
     ),
-    "no-process-stated": ("warning", "the report names no process for GPU work, and there are several: the work was given to none of them", ""),
+    "no-process-stated": (
+        "warning",
+        "the report names no process for GPU work, and there are several: the work was given to none of them",
+        f"export the capture itself: {EXPORT_COMMAND} report.nsys-rep",
+    ),
     "unattributed-work": ("info", "GPU work outside all NVTX ranges is summed up in one row and was left out", "annotate it, or export the capture itself"),
     "several-operations": (
         "info",
